@@ -1,0 +1,105 @@
+/** Brings a harness up: its ledger, its modules, its copy of Cordis, a root context, and the entry's plugin on it. */
+import { existsSync } from 'node:fs'
+import type { DevEnvironment } from 'vite'
+import { normalizeModuleId } from 'vite-node/utils'
+import { Auditor } from './audit.ts'
+import { cordisFolders, findContext } from './cordis.ts'
+import { entryPlugin, Fibers, type LogMessage } from './fibers.ts'
+import { Host, type HostOptions } from './host.ts'
+import { Ledger } from './ledger.ts'
+import type { Limits, Running } from './reload.ts'
+import type { AuditReport } from './report.ts'
+import { installStackMapping } from './script.ts'
+import type { Boundary } from './scope.ts'
+
+/** What a harness is made of. */
+export interface HarnessOptions extends Limits {
+  /** Absolute path of the module that exports the composing plugin. */
+  entry: string
+  /** Given to that plugin. */
+  config?: unknown
+  /** Packages in node_modules whose modules are evaluated, and so reloaded and recorded, like the harness' own. */
+  inline?: HostOptions['inline']
+}
+
+/** What a running harness tells. */
+export interface HarnessListener {
+  audit(report: AuditReport): void
+  slow(providers: string[], open: Boundary[]): void
+  /** An error that Cordis logged, and whether nobody but us would show it. */
+  error(error: unknown, unseen: boolean): void
+  /** Resolves when no reload runs. */
+  idle(): Promise<void>
+}
+
+/**
+ * Boots a harness. Nothing is left of it when this throws.
+ * @throws when the entry is missing, exports no plugin, or fails to evaluate or to apply; when cordis is missing or doubled.
+ */
+export async function boot(
+  env: DevEnvironment,
+  options: HarnessOptions,
+  listener: HarnessListener
+): Promise<Running & { stop(): Promise<void> }> {
+  const { entry, config, inline, grace, warnAfter, deadline } = options
+  if (!existsSync(entry))
+    throw new Error(
+      `entry "${entry}" does not exist. Set \`harnessHmr({ entry })\` to the module that composes your harness`
+    )
+  let host: Host
+  let fibers: Fibers
+  const providers = new Set<string>()
+  const isProvider = (id: string) => {
+    // A retired generation's storages are its provider's, also when the module exports no plugin any more.
+    if (fibers?.instances(id, host.exports(id)).length > 0) providers.add(id)
+    return providers.has(id)
+  }
+  const ledger = new Ledger(id => host.evaluates(id), isProvider)
+  const undo = [ledger.listen(), installStackMapping()]
+  try {
+    host = new Host(env, ledger, { inline, external: await cordisFolders(env, entry) })
+    const exports = await host.import(entry)
+    const plugin = entryPlugin(exports)
+    if (!plugin)
+      throw new Error(
+        `entry "${entry}" exports no plugin. Its default export must be a Cordis plugin: \`export default function (ctx, config) { … }\``
+      )
+    const root = new (await findContext(host, entry))()
+    fibers = new Fibers(root)
+    root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
+    undo.push(() => void root.fiber.dispose())
+    await fibers.install(root, plugin, config)
+    await fibers.settled()
+    const auditor = new Auditor(
+      () => listener.idle(),
+      report => listener.audit(report)
+    )
+    return {
+      entry: normalizeModuleId(entry),
+      host,
+      fibers,
+      ledger,
+      auditor,
+      limits: { grace, warnAfter, deadline },
+      onSlow: (targets, open) =>
+        listener.slow(
+          targets.map(({ name, generation }) => `${name} ${generation}`),
+          open
+        ),
+      stop: async () => {
+        await root.fiber.dispose()
+        for (const step of undo.splice(0).toReversed()) step()
+      }
+    }
+  } catch (error) {
+    for (const step of undo.toReversed()) step()
+    throw error
+  }
+}
+
+/** Cordis' own buffer, and ours. */
+const OWN_EXPORTERS = 2
+
+function logged({ type, args }: LogMessage, unseen: boolean, listener: HarnessListener): void {
+  if (type === 'error') listener.error(args[0], unseen)
+}

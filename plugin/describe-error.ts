@@ -1,0 +1,65 @@
+/** From whatever the user's code or a transform threw to a message, a place in the source and the lines around it. */
+import { readFileSync } from 'node:fs'
+import type { ReportError, Step } from './report.ts'
+import { firstLocation, mapStack, type Location } from './script.ts'
+
+/** What Rolldown, Oxc and Vite's plugins put on the errors of a transform. */
+interface TransformError {
+  message?: string
+  id?: string
+  loc?: { file?: string; line: number; column: number }
+  frame?: string
+  stack?: string
+  cause?: unknown
+  errors?: unknown[]
+}
+
+/** Lines that a code frame shows before and after the one that failed. */
+const FRAME_LINES = 2
+
+/** Describes what went wrong in a step. The place is the innermost one in a module of the harness. */
+export function describeError(error: unknown, step: Step): ReportError {
+  if (!(error instanceof Error) && !isErrorLike(error)) return { message: String(error), step }
+  const { id, loc, frame, stack, cause, errors } = error as TransformError
+  // Rolldown bundles what failed, Cordis' loggers and Vite's resolver wrap: the first of those says what and where.
+  const inner = errors?.[0] ?? cause
+  if (inner !== undefined && !loc && !firstLocation(stack))
+    return { ...describeError(inner, step), stack: stack && mapStack(stack) }
+  const file = loc?.file ?? id
+  const location: Location | undefined =
+    loc && file ? { file, line: loc.line, column: loc.column + 1 } : firstLocation(stack)
+  return {
+    message: firstLine(error.message),
+    step,
+    location,
+    frame: (location && codeFrame(location)) ?? frame,
+    stack: stack && mapStack(stack)
+  }
+}
+
+function isErrorLike(error: unknown): error is Error {
+  return typeof error === 'object' && error !== null && typeof (error as Error).message === 'string'
+}
+
+function firstLine(message: string): string {
+  const lines = message.split('\n').map(line => line.replace(/^\[[A-Z_]+\]\s*/, '').trim())
+  return lines.find(line => line !== '') ?? message
+}
+
+function codeFrame({ file, line, column }: Location): string | undefined {
+  let lines: string[]
+  try {
+    lines = readFileSync(file, 'utf8').split('\n')
+  } catch {
+    return undefined
+  }
+  const from = Math.max(1, line - FRAME_LINES)
+  const to = Math.min(lines.length, line + FRAME_LINES)
+  const width = String(to).length
+  const frame: string[] = []
+  for (let at = from; at <= to; at++) {
+    frame.push(`${at === line ? '>' : ' '} ${String(at).padStart(width)} | ${lines[at - 1]}`)
+    if (at === line) frame.push(`  ${' '.repeat(width)} | ${' '.repeat(Math.max(0, column - 1))}^`)
+  }
+  return frame.join('\n')
+}

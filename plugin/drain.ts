@@ -1,0 +1,104 @@
+/** Close and drain: let drivers park, dispose the old instances, and wait for what is still in flight, but not for ever. */
+import type { Fiber, Fibers, Instance } from './fibers.ts'
+import type { LedgerEntry } from './ledger.ts'
+import type { Boundary, BoundaryScope, Drained } from './scope.ts'
+
+/** The argument of `harness-hmr/before-reload`, emitted on the root context before old instances are disposed. */
+export interface BeforeReload {
+  /** The services that go away, so that a driver can tell whether it is concerned. */
+  services: string[]
+  /** Aborted when the time for parking (`grace`) is over. */
+  signal: AbortSignal
+}
+
+/** What is being waited for after close. */
+export interface Closing {
+  /** Resolves when every old instance is gone. */
+  gone: Promise<unknown>
+  /** Per scope, how its drain ended; a scope is missing until then. */
+  drained: Map<BoundaryScope<never>, Drained>
+}
+
+/** What became of a provider's boundaries. */
+export interface BoundaryCounts extends Drained {
+  /** Still open at the deadline. */
+  abandoned: number
+}
+
+/** Emits `harness-hmr/before-reload`, waits at most `grace` ms for drivers to park, then starts to dispose `instances`. */
+export async function close(
+  instances: Instance[],
+  fibers: Fibers,
+  scopes: BoundaryScope<never>[],
+  grace: number
+): Promise<Closing> {
+  const going = new Set<Fiber>(instances.map(({ fiber }) => fiber))
+  const drained: Closing['drained'] = new Map()
+  for (const scope of scopes) {
+    // The provider disposes the scope at the same time; who comes too late has nothing left to count.
+    scope.drain().then(
+      count => drained.set(scope, count),
+      () => {}
+    )
+  }
+  const over = new AbortController()
+  const event: BeforeReload = { services: fibers.services(going), signal: over.signal }
+  // A handler that fails has not parked its driver; the disposal that follows stops it all the same.
+  const parked = fibers.root.parallel('harness-hmr/before-reload', event).catch(() => {})
+  await within(grace, parked)
+  over.abort()
+  return { gone: Promise.allSettled(instances.map(async ({ fiber }) => fiber.dispose())), drained }
+}
+
+/** Waits until the old instances are gone; false when the deadline came first. */
+export async function drain(
+  { gone }: Closing,
+  { deadline, warnAfter }: { deadline: number; warnAfter: number },
+  onSlow: () => void
+): Promise<boolean> {
+  if (await within(Math.min(warnAfter, deadline), gone)) return true
+  onSlow()
+  return within(deadline - warnAfter, gone)
+}
+
+/** Disables what a generation left enabled; a scope that was disposed has done so itself. */
+export function disable(entries: LedgerEntry[]): void {
+  for (const { storage, scope } of entries) if (scope?.deref()?.state !== 'disposed') storage.deref()?.disable()
+}
+
+/** What became of the boundaries of `scopes`. */
+export function countBoundaries(scopes: BoundaryScope<never>[], { drained }: Closing): BoundaryCounts {
+  const counts = { drained: 0, released: 0, abandoned: openBoundaries(scopes).length }
+  for (const scope of scopes) {
+    counts.drained += drained.get(scope)?.drained ?? 0
+    counts.released += drained.get(scope)?.released ?? 0
+  }
+  return counts
+}
+
+/** The boundaries that are open in scopes that are not disposed. */
+export function openBoundaries(scopes: BoundaryScope<never>[]): Boundary[] {
+  return scopes.flatMap(scope => (scope.state === 'disposed' ? [] : scope.boundaries()))
+}
+
+/** The live scopes among storages. */
+export function scopesOf(entries: LedgerEntry[]): BoundaryScope<never>[] {
+  return entries.flatMap(({ scope }) => {
+    const alive = scope?.deref()
+    return alive && alive.state !== 'disposed' ? [alive] : []
+  })
+}
+
+/** Whether `promise` settles within `ms` milliseconds (`Infinity`: waits for ever). */
+export async function within(ms: number, promise: Promise<unknown>): Promise<boolean> {
+  if (ms === Infinity) return promise.then(() => true)
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<false>(resolve => {
+    timer = setTimeout(resolve, Math.max(0, ms), false)
+  })
+  try {
+    return await Promise.race([promise.then(() => true as const), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

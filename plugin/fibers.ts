@@ -1,0 +1,235 @@
+/**
+ * Cordis, seen through the harness' own root context (this package must not bring a second copy of it): which fibers a
+ * module's plugins own, and how to put another version of a plugin in their place.
+ */
+import type { Exports } from './host.ts'
+
+/** A Cordis context, as far as it is used here; the same in `cordis` and `@deepseek-ai/cordis`. */
+export interface Context {
+  root: Context
+  fiber: Fiber
+  get(service: string): unknown
+  reflect: { store: Record<symbol, { name: string; value?: unknown; fiber: Fiber }> }
+  registry: Registry
+  logger: { exporters: Map<number, unknown>; exporter(exporter: { export(message: LogMessage): void }): unknown }
+  parallel(event: string, ...args: unknown[]): Promise<void>
+}
+
+/** A message of Cordis' logger. */
+export interface LogMessage {
+  type: string
+  name: string
+  args: unknown[]
+}
+
+interface Runtime {
+  name?: string
+  callback: Function
+  fibers: Iterable<Fiber>
+}
+
+interface Registry {
+  values(): Iterable<Runtime>
+  get(plugin: unknown): Runtime | undefined
+  plugin(this: unknown, plugin: unknown, config?: unknown, getOuterStack?: () => string[]): { ctx: Context }
+}
+
+/** A Cordis fiber: one application of a plugin. */
+export interface Fiber {
+  uid: number | null
+  state: number
+  name: string
+  parent: Context
+  ctx: Context
+  config: unknown
+  inject: Record<string, unknown>
+  runtime: Runtime | null
+  store: Record<string, { fiber: Fiber }> | undefined
+  inertia: Promise<void> | undefined
+  dispose(): Promise<void> | undefined
+  await(): Promise<unknown>
+  update(config: unknown, noSave?: boolean): unknown
+}
+
+/** Cordis' `FiberState`, whose `const enum` cannot be imported without Cordis. */
+export const FiberState = { PENDING: 0, LOADING: 1, ACTIVE: 2, FAILED: 3, DISPOSED: 4, UNLOADING: 5 } as const
+
+/** One application of an exported plugin, with all that is needed to apply its successor. */
+export interface Instance {
+  /** Id of the module that exports it. */
+  module: string
+  fiber: Fiber
+  plugin: unknown
+  /** As it was given to `ctx.plugin()`: the successor's schema resolves it anew. */
+  config: unknown
+  /** The export that the plugin came from; `"*"` for a module that is a plugin itself (`export function apply`). */
+  exported: string
+}
+
+const original = Symbol.for('cordis.original')
+
+/** The fibers of one root context. */
+export class Fibers {
+  readonly root: Context
+  readonly #applied = new WeakMap<Fiber, { plugin: unknown; config: unknown; getOuterStack: () => string[] }>()
+
+  constructor(root: Context) {
+    this.root = root
+    const raw = root.registry as Registry & { [original]?: Registry }
+    const registry = raw[original] ?? raw
+    const { plugin: apply } = registry
+    const applied = this.#applied
+    // `cordis` keeps only the resolved config and never the plugin object, so both are noted when they are given.
+    registry.plugin = function plugin(value, config, getOuterStack = outerStack()) {
+      const fiber = apply.call(this, value, config, getOuterStack)
+      applied.set(fiber.ctx.fiber, { plugin: value, config, getOuterStack })
+      return fiber
+    }
+  }
+
+  /** The live instances of the plugins that a module exports, oldest first. */
+  instances(module: string, exports: Exports | undefined): Instance[] {
+    const found = new Map<Fiber, Instance>()
+    for (const [exported, value] of candidates(exports)) {
+      for (const fiber of this.root.registry.get(value)?.fibers ?? []) {
+        const applied = this.#applied.get(fiber)
+        // A module that is a plugin itself may have been applied through the namespace of an earlier version.
+        if (applied && (applied.plugin === value || (exported === '*' && isNamespace(applied.plugin))))
+          found.set(fiber, { module, fiber, plugin: applied.plugin, config: applied.config, exported })
+      }
+    }
+    return [...found.values()].toSorted((a, b) => (a.fiber.uid ?? 0) - (b.fiber.uid ?? 0))
+  }
+
+  /** Every live fiber but the root's. */
+  *all(): Iterable<Fiber> {
+    for (const runtime of this.root.registry.values()) yield* runtime.fibers
+  }
+
+  /** The fibers outside of `fibers` that run on a service which those, or what depends on those, provide. */
+  dependents(fibers: Iterable<Fiber>): Set<Fiber> {
+    const going = new Set(fibers)
+    const found = new Set<Fiber>()
+    for (let size = -1; size !== going.size;) {
+      size = going.size
+      for (const fiber of this.all()) {
+        if (going.has(fiber)) continue
+        const uses = Object.keys(fiber.inject).some(name => isWithin(fiber.store?.[name]?.fiber, going))
+        if (uses) found.add(fiber)
+        if (uses || isWithin(fiber, going)) going.add(fiber)
+      }
+    }
+    return found
+  }
+
+  /** The names of the services that `fibers` and the fibers below them provide. */
+  services(fibers: ReadonlySet<Fiber>): string[] {
+    const { store } = this.root.reflect
+    return Object.getOwnPropertySymbols(store).flatMap(key => {
+      const implementation = store[key]
+      return implementation && isWithin(implementation.fiber, fibers) ? [implementation.name] : []
+    })
+  }
+
+  /** The services that a fiber itself provides. */
+  provided(fiber: Fiber): { name: string; value?: unknown }[] {
+    const { store } = this.root.reflect
+    return Object.getOwnPropertySymbols(store).flatMap(key => (store[key]?.fiber === fiber ? [store[key]] : []))
+  }
+
+  /** The objects that stand for an instance: its fiber, and the services that it provides. */
+  objects(fiber: Fiber): object[] {
+    const values = this.provided(fiber).map(({ value }) => value)
+    return [fiber, ...values.filter((value): value is object => isObject(value) || typeof value === 'function')]
+  }
+
+  /** Resolves when no fiber is loading or unloading. */
+  async settled(): Promise<void> {
+    const busy = () => [...this.all()].flatMap(({ inertia }) => inertia ?? [])
+    for (let waiting = busy(); waiting.length > 0; waiting = busy()) await Promise.allSettled(waiting)
+  }
+
+  /** Runs a failed fiber again; Cordis does so by itself only for a fiber that has not failed. */
+  retry(fiber: Fiber): void {
+    void fiber.update(this.#applied.get(fiber)?.config, true)
+  }
+
+  /**
+   * Applies a plugin on a context, in the place of an earlier fiber when there is one.
+   * @throws what its constructor, `init`, `apply` or config schema throws; it is disposed then.
+   */
+  async install(parent: Context, plugin: unknown, config: unknown, earlier?: Fiber): Promise<Fiber> {
+    const { fiber } = withoutStack(
+      () => parent.registry.plugin(plugin, config, earlier && this.#applied.get(earlier)?.getOuterStack).ctx
+    )
+    try {
+      await fiber.await()
+    } catch (error) {
+      await fiber.dispose()
+      throw error
+    }
+    return fiber
+  }
+}
+
+/** The plugin that the entry exports: its default export, or the module itself when it exports `apply`. */
+export function entryPlugin(exports: Exports): unknown {
+  const plugins = candidates(exports)
+  return (plugins.find(([name]) => name === 'default') ?? plugins.find(([name]) => name === '*'))?.[1]
+}
+
+/** The plugin of the new version that has the same place among its exports. */
+export function successor({ exported }: Instance, exports: Exports): unknown {
+  return candidates(exports).find(([name]) => name === exported)?.[1]
+}
+
+/** Whether a fiber's plugin runs. */
+export function isActive({ state }: Fiber): boolean {
+  return state === FiberState.ACTIVE
+}
+
+/** Whether a fiber is one of `fibers` or below one. */
+export function isWithin(fiber: Fiber | undefined, fibers: ReadonlySet<Fiber>): boolean {
+  for (let at = fiber; at; at = at.runtime ? at.parent.fiber : undefined) if (fibers.has(at)) return true
+  return false
+}
+
+/** The exports of a module that Cordis would accept as a plugin. */
+function candidates(exports: Exports | undefined): [name: string, value: unknown][] {
+  const found: [string, unknown][] = []
+  for (const name of Object.keys(exports ?? {})) {
+    const value = exports![name]
+    if (typeof value === 'function' || (isObject(value) && typeof value['apply'] === 'function'))
+      found.push([name, value])
+  }
+  if (typeof exports?.['apply'] === 'function') found.push(['*', exports])
+  return found
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+/**
+ * Cordis notes the stack of whoever applies a plugin, in an Error that it keeps as long as the fiber lives. An unread
+ * Error keeps the functions of its frames, and ours hold the fiber that was replaced: one generation would keep the last.
+ */
+function withoutStack<T>(operation: () => T): T {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    return operation()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
+
+function isNamespace(value: unknown): boolean {
+  return isObject(value) && (value as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag] === 'Module'
+}
+
+/** What Cordis itself puts there: the stack of whoever applied the plugin, without our frame and its own. */
+function outerStack(): () => string[] {
+  const error = new Error()
+  return () => error.stack!.split('\n').slice(3)
+}

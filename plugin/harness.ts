@@ -1,0 +1,137 @@
+/** One running harness: boot, one reload at a time, stop. */
+import { normalizePath, type DevEnvironment } from 'vite'
+import { boot, type HarnessOptions } from './boot.ts'
+import { describeError } from './describe-error.ts'
+import { within } from './drain.ts'
+import { FiberState } from './fibers.ts'
+import { reload } from './reload.ts'
+import type { AuditReport, ReloadReport, ReportError } from './report.ts'
+import { Saves } from './saves.ts'
+import type { Boundary } from './scope.ts'
+
+/** What a harness tells while it runs. */
+export interface HarnessEvents {
+  /** It is up: how many provider instances run, which failed, and how long the boot took. */
+  ready(info: { providers: number; failed: string[]; ms: number }): void
+  /** It could not boot; the next save tries again. */
+  failed(error: ReportError): void
+  reload(report: ReloadReport): void
+  audit(report: AuditReport): void
+  /** A drain has taken `warnAfter`. */
+  slow(providers: string[], open: Boundary[]): void
+  /** An error that Cordis logged while no reload ran, and that nothing else shows. */
+  error(error: ReportError): void
+}
+
+type State = { kind: 'idle' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
+
+/** Runs a harness in a Vite environment, and reloads what a save reaches, one reload at a time. */
+export class Harness {
+  readonly #env: DevEnvironment
+  readonly #options: HarnessOptions
+  readonly #listeners = new Set<Partial<HarnessEvents>>()
+  readonly #saves = new Saves(file => this.changed(file))
+  /** Files whose save has not been looked at yet; what is saved meanwhile joins them. */
+  readonly #pending = new Set<string>()
+  #state: State = { kind: 'idle' }
+  #work: Promise<void> = Promise.resolve()
+  #reloads = 0
+  /** While a reload runs, what Cordis logs belongs to its report. */
+  #failures: unknown[] | undefined
+
+  constructor(env: DevEnvironment, options: HarnessOptions) {
+    this.#env = env
+    this.#options = options
+  }
+
+  /** Calls the given functions when the harness tells something; returns how to stop. */
+  listen(listener: Partial<HarnessEvents>): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The parts of the harness while it runs. */
+  get running() {
+    return this.#state.kind === 'running' ? this.#state.running : undefined
+  }
+
+  /** Boots the harness. A failure is told, and the next save tries again. */
+  start(): Promise<void> {
+    return this.#enqueue(() => this.#boot())
+  }
+
+  /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
+  changed(file: string): void {
+    if (this.#state.kind === 'stopped') return
+    this.#pending.add(normalizePath(file))
+    if (this.#pending.size === 1) void this.#enqueue(() => this.#apply())
+  }
+
+  /** Resolves when what is queued now has run. */
+  idle(): Promise<void> {
+    return this.#work
+  }
+
+  /** Disposes the harness after the reload that runs now. */
+  stop(): Promise<void> {
+    return this.#enqueue(async () => {
+      const { running } = this
+      this.#state = { kind: 'stopped' }
+      this.#saves.close()
+      // A drain that does not end must not keep the process: it ends with it.
+      if (running) await within(running.limits.deadline, running.stop())
+    })
+  }
+
+  #tell<E extends keyof HarnessEvents>(event: E, ...args: Parameters<HarnessEvents[E]>): void {
+    // One entry of the table at a time: TypeScript cannot see that the function and its arguments belong together.
+    for (const listener of this.#listeners) (listener[event] as ((...args: unknown[]) => void) | undefined)?.(...args)
+  }
+
+  #enqueue(task: () => Promise<void>): Promise<void> {
+    // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
+    return (this.#work = this.#work.then(task).catch((error: unknown) => {
+      this.#tell('error', describeError(error, 'install'))
+    }))
+  }
+
+  async #boot(): Promise<void> {
+    const start = performance.now()
+    try {
+      const running = await boot(this.#env, this.#options, {
+        audit: report => this.#tell('audit', report),
+        slow: (providers, open) => this.#tell('slow', providers, open),
+        error: (error, unseen) => this.#error(error, unseen),
+        idle: () => this.idle()
+      })
+      this.#state = { kind: 'running', running }
+      const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
+      const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
+      this.#tell('ready', { providers: fibers.length, failed, ms: performance.now() - start })
+    } catch (error) {
+      this.#state = { kind: 'failed' }
+      this.#tell('failed', describeError(error, 'install'))
+    }
+  }
+
+  async #apply(): Promise<void> {
+    for (const file of this.#pending) await this.#saves.ready(file)
+    const files = [...this.#pending]
+    this.#pending.clear()
+    if (this.#state.kind === 'failed') return this.#boot()
+    const { running } = this
+    if (!running) return
+    for (const file of files) running.host.invalidate(file)
+    this.#failures = []
+    const report = await reload(++this.#reloads, files, running)
+    const failures = this.#failures.map(error => describeError(error, 'close').message)
+    this.#failures = undefined
+    report.failures.push(...failures.filter(message => message !== report.error?.message))
+    this.#tell('reload', report)
+  }
+
+  #error(error: unknown, unseen: boolean): void {
+    if (this.#failures) this.#failures.push(error)
+    else if (unseen) this.#tell('error', describeError(error, 'install'))
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * The harness' modules, evaluated by vite-node: import, the import graph, and staging, which evaluates new versions beside
+ * the running ones and then either puts them in their place or forgets them.
+ */
+import { url as inspectorUrl } from 'node:inspector'
+import vm from 'node:vm'
+import type { DevEnvironment } from 'vite'
+import { ModuleCacheMap, ViteNodeRunner } from 'vite-node/client'
+import { shouldExternalize } from 'vite-node/server'
+import { normalizeModuleId } from 'vite-node/utils'
+import type { Ledger } from './ledger.ts'
+import { LiveExports } from './live-exports.ts'
+import { nameScript } from './script.ts'
+
+/** The namespace object of an evaluated module. */
+export type Exports = Record<string, unknown>
+
+type SourceMap = NonNullable<Parameters<typeof nameScript>[1]>
+type ModuleRecord = ReturnType<ModuleCacheMap['getByModuleId']>
+type Next = Parameters<ModuleCacheMap['setByModuleId']>[1] | undefined
+
+/** New versions of some modules, evaluated and not yet in place. */
+export interface Stage {
+  /** The new exports of a module; `undefined` when the new code does not import it any more. */
+  exports(id: string): Exports | undefined
+  /** Puts the new versions in place; importers that were left as they are see the new exports. */
+  commit(): void
+  /** Undoes `commit`. */
+  revert(): void
+  /** Forgets the new versions; for a stage that is not in place. */
+  drop(): void
+}
+
+/** Which packages run outside of the host (`external`) though they would be evaluated by it, or the other way round. */
+export interface HostOptions {
+  inline?: (string | RegExp)[]
+  external?: (string | RegExp)[]
+}
+
+/** Runs the modules of one harness in one Vite environment. */
+export class Host {
+  readonly #env: DevEnvironment
+  readonly #ledger: Ledger
+  readonly #options: HostOptions
+  readonly #external = new Map<string, Promise<string | false>>()
+  readonly #maps = new Map<string, SourceMap | undefined>()
+  readonly #versions = new WeakMap<Exports, number>()
+  readonly #order = new Map<string, number>()
+  readonly #live = new LiveExports()
+  readonly #modules = new ModuleCacheMap()
+  readonly #runner: ViteNodeRunner
+
+  constructor(env: DevEnvironment, ledger: Ledger, options: HostOptions = {}) {
+    this.#env = env
+    this.#ledger = ledger
+    this.#options = options
+    this.#runner = this.#createRunner(this.#modules)
+  }
+
+  /** Imports a module by file or specifier, as if `importer` had written it. */
+  async import(id: string, importer?: string): Promise<Exports> {
+    const resolved = importer === undefined ? id : ((await this.#env.pluginContainer.resolveId(id, importer))?.id ?? id)
+    return this.#runner.executeId(resolved)
+  }
+
+  /** The running modules that were made from a file: itself, with queries, or with other ids that a plugin gave it. */
+  modulesOf(file: string): string[] {
+    const ids = new Set<string>([normalizeModuleId(file)])
+    for (const node of this.#env.moduleGraph.getModulesByFile(file) ?? [])
+      if (node.id) ids.add(normalizeModuleId(node.id))
+    return [...ids].filter(id => this.#modules.has(id))
+  }
+
+  /** Whether a file was ever evaluated here, in place or staged. */
+  evaluates(file: string): boolean {
+    return this.#order.has(file)
+  }
+
+  /** Every module that is evaluated here, in the order in which it was first asked for; externals are not among them. */
+  modules(): string[] {
+    return [...this.#modules.keys()].filter(id => this.#modules.getByModuleId(id).code !== undefined)
+  }
+
+  /** Modules in the order in which they were first evaluated: with cycles, another order gives another result. */
+  inOrder(ids: Iterable<string>): string[] {
+    return [...ids].toSorted((a, b) => (this.#order.get(a) ?? Infinity) - (this.#order.get(b) ?? Infinity))
+  }
+
+  /** The exports of a running module. */
+  exports(id: string): Exports | undefined {
+    return this.#modules.has(id) ? this.#modules.getByModuleId(id).exports : undefined
+  }
+
+  /** How often the module's file was evaluated when its running version was: its generation. */
+  version(exports: Exports | undefined): number {
+    return (exports && this.#versions.get(exports)) ?? 0
+  }
+
+  /** The running modules that import `id`. */
+  importers(id: string): string[] {
+    return this.#modules.has(id) ? [...this.#modules.getByModuleId(id).importers] : []
+  }
+
+  /** The running modules that `id` imports. */
+  imports(id: string): string[] {
+    return this.#modules.has(id) ? [...this.#modules.getByModuleId(id).imports].map(normalizeModuleId) : []
+  }
+
+  /** The namespace objects of every module, externals included, with their ids. */
+  *evaluated(): Iterable<[id: string, exports: Exports]> {
+    for (const [id, { exports }] of this.#modules) if (exports) yield [id, exports as Exports]
+  }
+
+  /** Makes Vite read a file again: it does so by itself for an update, and not for a deleted or re-created file. */
+  invalidate(file: string): void {
+    for (const node of this.#env.moduleGraph.getModulesByFile(file) ?? []) this.#env.moduleGraph.invalidateModule(node)
+  }
+
+  /** Whether a module's newest code differs from what runs. Code that does not transform differs: staging it says why. */
+  async isChanged(id: string): Promise<boolean> {
+    const result = await this.#env.transformRequest(id).catch(() => undefined)
+    return stripTimestamps(result?.code) !== stripTimestamps(this.#modules.getByModuleId(id).code)
+  }
+
+  /** Evaluates new versions of `invalid` beside the running ones by importing `roots`. Throws what their code throws. */
+  async stage(invalid: ReadonlySet<string>, roots: readonly string[]): Promise<Stage> {
+    const overlay = new Overlay(this.#modules, invalid)
+    const runner = this.#createRunner(overlay)
+    const drop = () => {
+      for (const [id, record] of overlay) this.#relink(id, record.imports, this.#record(id)?.imports)
+    }
+    try {
+      for (const id of roots) await runner.executeId(id)
+    } catch (error) {
+      drop()
+      throw error
+    }
+    let undo: (() => void)[] = []
+    return {
+      exports: id => (overlay.has(id) ? (overlay.getByModuleId(id).exports as Exports) : undefined),
+      drop,
+      commit: () => {
+        undo = this.#replace(overlay, invalid)
+        // From now on the new code's late `import()` finds what everybody finds.
+        runner.moduleCache = this.#modules
+      },
+      revert: () => {
+        for (const step of undo.toReversed()) step()
+      }
+    }
+  }
+
+  #replace(overlay: Overlay, invalid: ReadonlySet<string>): (() => void)[] {
+    const undo: (() => void)[] = []
+    const put = (id: string, next: Next) => {
+      const old = this.#record(id)
+      this.#relink(id, old?.imports, next?.imports)
+      if (next) this.#modules.setByModuleId(id, next)
+      else this.#modules.deleteByModuleId(id)
+      undo.push(() => {
+        this.#relink(id, next?.imports, old?.imports)
+        if (old) this.#modules.setByModuleId(id, old)
+        else this.#modules.deleteByModuleId(id)
+      })
+      if (next?.exports) undo.push(this.#live.replace(id, old?.exports, next.exports))
+    }
+    for (const [id, next] of overlay) {
+      for (const importer of this.#record(id)?.importers ?? [])
+        if (!invalid.has(importer)) next.importers?.add(importer)
+      put(id, next)
+    }
+    for (const id of invalid) {
+      if (!overlay.has(id) && this.importers(id).every(importer => invalid.has(importer))) put(id, undefined)
+    }
+    return undo
+  }
+
+  #relink(id: string, from: Iterable<string> = [], to: Iterable<string> = []): void {
+    const old = new Set([...from].map(normalizeModuleId))
+    const next = new Set([...to].map(normalizeModuleId))
+    for (const dep of old) if (!next.has(dep)) this.#record(dep)?.importers?.delete(id)
+    for (const dep of next) if (!old.has(dep)) this.#record(dep)?.importers?.add(id)
+  }
+
+  #record(id: string): ModuleRecord | undefined {
+    return this.#modules.has(id) ? this.#modules.getByModuleId(id) : undefined
+  }
+
+  #createRunner(moduleCache: ModuleCacheMap): ViteNodeRunner {
+    const { root, base } = this.#env.config
+    return new Runner({
+      options: {
+        root,
+        base,
+        moduleCache,
+        resolveId: (id, importer) => this.#env.pluginContainer.resolveId(id, importer),
+        fetchModule: id => this.#fetch(id)
+      },
+      builtin: specifier => this.#ledger.builtin(specifier),
+      env: { ...this.#env.config.env, SSR: true },
+      nameScript: (file, code, exports) => {
+        const { name, version } = nameScript(file, this.#maps.get(code))
+        const map = this.#maps.get(code)
+        this.#maps.delete(code)
+        this.#versions.set(exports, version)
+        if (!this.#order.has(file)) this.#order.set(file, this.#order.size)
+        // A debugger finds the source through the code itself; without one that is only work.
+        return { name, code: map && inspectorUrl() ? `${code}\n//# sourceMappingURL=${mapUrl(map)}` : code }
+      }
+    })
+  }
+
+  async #fetch(id: string): Promise<{ externalize: string } | { code: string }> {
+    const externalize = await shouldExternalize(id, this.#options, this.#external)
+    if (externalize) return { externalize }
+    const result = await this.#env.transformRequest(id)
+    if (!result) throw new Error(`cannot load "${id}"`)
+    // vite-node hands on nothing but the code, so the code is what its map is kept under until it runs.
+    this.#maps.set(
+      result.code,
+      result.map && 'version' in result.map ? (result.map as unknown as SourceMap) : undefined
+    )
+    return { code: result.code }
+  }
+}
+
+/** The module cache as it will be: a module that is not invalid is the running one, and nothing is written to those. */
+class Overlay extends ModuleCacheMap {
+  readonly #base: ModuleCacheMap
+  readonly #invalid: ReadonlySet<string>
+
+  constructor(base: ModuleCacheMap, invalid: ReadonlySet<string>) {
+    super()
+    this.#base = base
+    this.#invalid = invalid
+  }
+
+  override getByModuleId(id: string): ModuleRecord {
+    const running = !this.has(id) && !this.#invalid.has(id) && this.#base.has(id)
+    return running ? this.#base.getByModuleId(id) : super.getByModuleId(id)
+  }
+}
+
+interface RunnerParts {
+  options: ConstructorParameters<typeof ViteNodeRunner>[0]
+  builtin(specifier: string): Exports | undefined
+  env: Record<string, unknown>
+  nameScript(file: string, code: string, exports: Exports): { name: string; code: string }
+}
+
+/** vite-node's runner, with a name per version, with Vite's `import.meta.env`, and with the ledger's AsyncLocalStorage. */
+class Runner extends ViteNodeRunner {
+  readonly #parts: RunnerParts
+
+  constructor(parts: RunnerParts) {
+    super(parts.options)
+    this.#parts = parts
+  }
+
+  override prepareContext(context: Record<string, any>): Record<string, any> {
+    const { builtin, env } = this.#parts
+    const { __vite_ssr_import__: load, __vite_ssr_dynamic_import__: loadLate, require } = context
+    context['__vite_ssr_import__'] = async (specifier: string) => builtin(specifier) ?? load(specifier)
+    context['__vite_ssr_dynamic_import__'] = async (specifier: unknown) =>
+      builtin(String(specifier)) ?? loadLate(specifier)
+    context['require'] = Object.assign(
+      (specifier: string) => builtin(specifier)?.['default'] ?? require(specifier),
+      require
+    )
+    context['__vite_ssr_import_meta__'].env = env
+    return context
+  }
+
+  override async runModule(context: Record<string, any>, transformed: string): Promise<void> {
+    const { name, code } = this.#parts.nameScript(
+      normalizeModuleId(context['__filename']),
+      transformed,
+      context['__vite_ssr_exports__']
+    )
+    const head = `'use strict';async (${Object.keys(context).join(',')})=>{{`
+    const run = vm.runInThisContext(`${head}${code}\n}}`, { filename: name, columnOffset: -head.length })
+    await run(...Object.values(context))
+  }
+}
+
+function stripTimestamps(code: string | undefined): string | undefined {
+  return code?.replace(/[?&]t=\d+/g, '')
+}
+
+function mapUrl(map: SourceMap): string {
+  return `data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`
+}

@@ -1,0 +1,85 @@
+/** The Vite plugin: hooks, each a few lines, and the public types. */
+import { resolve } from 'node:path'
+import { DevEnvironment, normalizePath, type Plugin, type ViteDevServer } from 'vite'
+import { Harness } from './harness.ts'
+import { resolveOptions, type Options } from './options.ts'
+import { onInterrupt } from './signals.ts'
+import { terminal } from './terminal.ts'
+
+export type { BeforeReload } from './drain.ts'
+export type { Options } from './options.ts'
+export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step } from './report.ts'
+export type { Location } from './script.ts'
+
+/** What other plugins and tests find at `plugin.api`, as is the custom among Vite's plugins. */
+export interface Api {
+  /** The harness of the newest dev server; `undefined` before there is one. */
+  readonly harness: Harness | undefined
+}
+
+/** The name of the Vite environment that the harness' modules live in. */
+export const ENVIRONMENT = 'harness'
+
+/**
+ * Runs an agent harness in the dev server and reloads its providers in place. Inert in build, in preview, and where vitest
+ * loads the config.
+ * @throws when an option is not valid.
+ */
+export function harnessHmr(options: Options): Plugin<Api> {
+  const { entry, ...limits } = resolveOptions(options)
+  // A restart configures the new server before it closes the old one, with the same plugin object or with another.
+  const served: { harness: Harness; stopListening?: () => void }[] = []
+
+  const start = (server: ViteDevServer, env: DevEnvironment) => {
+    const { root, logger } = server.config
+    const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) })
+    harness.listen(terminal(logger, root, entry))
+    // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
+    const boot = () => void harness.start()
+    if (server.httpServer) server.httpServer.once('listening', boot)
+    else setImmediate(boot)
+    served.push({ harness, stopListening: server.httpServer ? onInterrupt(() => server.close()) : undefined })
+  }
+
+  return {
+    name: 'harness-hmr',
+    api: {
+      get harness() {
+        return served.at(-1)?.harness
+      }
+    } satisfies Api,
+    apply: (_, { command, isPreview }) => command === 'serve' && !isPreview,
+    config: () => ({
+      environments: {
+        // Of its own: an empty answer to `hotUpdate` in `ssr` would switch off a user's own SSR app.
+        [ENVIRONMENT]: {
+          consumer: 'server',
+          dev: { createEnvironment: (name, config) => new DevEnvironment(name, config, { hot: false }) }
+        }
+      }
+    }),
+    configureServer(server) {
+      const env = server.environments[ENVIRONMENT]
+      // vitest runs a dev server of its own with the same config, for the tests and not for the harness.
+      const isTest = server.config.plugins.some(({ name }) => name === 'vitest')
+      if (env && !isTest) start(server, env)
+    },
+    hotUpdate: {
+      order: 'pre',
+      handler({ file }) {
+        // The client environment comes first, and no other plugin's slow hook is before us there.
+        if (this.environment.name === 'client') for (const { harness } of served) harness.changed(file)
+        return this.environment.name === ENVIRONMENT ? [] : undefined
+      }
+    },
+    async closeServer({ reason }) {
+      const closing = served.splice(0, reason === 'restart' ? served.length - 1 || 1 : served.length)
+      for (const { harness, stopListening } of closing) {
+        stopListening?.()
+        await harness.stop()
+      }
+    }
+  }
+}
+
+export default harnessHmr

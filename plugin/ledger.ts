@@ -1,0 +1,113 @@
+/** Every AsyncLocalStorage that the harness' modules create, by module and generation, held weakly. */
+import * as asyncHooks from 'node:async_hooks'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type BoundaryScope, SCOPE_SLOT, type ScopeListener } from './scope.ts'
+import type { Exports } from './host.ts'
+import { locate, scriptsOnStack, type Location } from './script.ts'
+
+/** One generation of a module. */
+export interface Generation {
+  module: string
+  generation: number
+}
+
+/** One storage, held weakly. */
+export interface LedgerEntry {
+  storage: WeakRef<AsyncLocalStorage<unknown>>
+  /** The scope that enters the storage, when there is one. */
+  scope: WeakRef<BoundaryScope<never>> | undefined
+  /** The modules on the stack that created it, innermost first. */
+  creators: Generation[]
+  /** The innermost place of ours on that stack. */
+  created: Location | undefined
+}
+
+/** The process-wide slot holds one function; several harnesses in a process (tests, mostly) share it. */
+const ledgers = new Set<Ledger>()
+const announce: ScopeListener = (scope, storage) => {
+  for (const ledger of ledgers) ledger.record(storage, scope)
+}
+
+/** Knows which storages a generation created, so that they can be disabled, awaited and proven collected. */
+export class Ledger {
+  readonly #isOurs: (module: string) => boolean
+  readonly #isProvider: (module: string) => boolean
+  readonly #entries = new Set<LedgerEntry>()
+  readonly #known = new WeakMap<AsyncLocalStorage<unknown>, LedgerEntry>()
+  readonly #builtin: Exports
+
+  /** `isOurs` tells the modules of this harness from another's, `isProvider` those that a storage can belong to. */
+  constructor(isOurs: (module: string) => boolean, isProvider: (module: string) => boolean) {
+    this.#isOurs = isOurs
+    this.#isProvider = isProvider
+    // One constructor for all modules: the stack tells who calls it. The prototype is shared, so `instanceof` holds.
+    const Recorded: typeof AsyncLocalStorage = new Proxy(AsyncLocalStorage, {
+      construct: (target, args, newTarget) => {
+        const storage = Reflect.construct(target, args, newTarget === Recorded ? target : newTarget)
+        this.record(storage)
+        return storage
+      }
+    })
+    const names = { ...asyncHooks, AsyncLocalStorage: Recorded }
+    this.#builtin = { ...names, default: names }
+  }
+
+  /** Starts to listen to scopes that announce themselves; returns how to stop. */
+  listen(): () => void {
+    ledgers.add(this)
+    const slot = globalThis as Record<symbol, unknown>
+    slot[SCOPE_SLOT] = announce
+    return () => {
+      ledgers.delete(this)
+      if (ledgers.size === 0 && slot[SCOPE_SLOT] === announce) delete slot[SCOPE_SLOT]
+    }
+  }
+
+  /** What a module of ours gets for a builtin specifier; `undefined` where the builtin itself will do. */
+  builtin(specifier: string): Exports | undefined {
+    return specifier === 'node:async_hooks' || specifier === 'async_hooks' ? this.#builtin : undefined
+  }
+
+  /** Notes a storage that is being created right now. A scope's storage comes twice: when created, and when announced. */
+  record(storage: AsyncLocalStorage<unknown>, scope?: BoundaryScope<never>): void {
+    const known = this.#known.get(storage)
+    if (known) {
+      if (scope) known.scope = new WeakRef(scope)
+      return
+    }
+    const stack = scriptsOnStack().filter(({ file }) => this.#isOurs(file))
+    if (stack.length === 0) return
+    const [innermost] = stack
+    const entry: LedgerEntry = {
+      storage: new WeakRef(storage),
+      scope: scope && new WeakRef(scope),
+      creators: stack.map(({ file, version }) => ({ module: file, generation: version })),
+      created: innermost && locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column)
+    }
+    this.#known.set(storage, entry)
+    this.#entries.add(entry)
+  }
+
+  /** The storages that belong to a generation and are still alive, or not yet known to be collected. */
+  entriesOf({ module, generation }: Generation): LedgerEntry[] {
+    return [...this.#entries].filter(entry => {
+      const owner = this.#ownerOf(entry)
+      return owner.module === module && owner.generation === generation
+    })
+  }
+
+  /** Every storage that is alive now. */
+  live(): LedgerEntry[] {
+    return [...this.#entries].filter(({ storage }) => storage.deref() !== undefined)
+  }
+
+  /** Forgets entries whose storage is collected and was reported so. */
+  forget(entries: Iterable<LedgerEntry>): void {
+    for (const entry of entries) this.#entries.delete(entry)
+  }
+
+  /** The nearest provider module on the creation stack, not the library module that happens to say `new`. */
+  #ownerOf({ creators }: LedgerEntry): Generation {
+    return creators.find(({ module }) => this.#isProvider(module)) ?? creators[0]!
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * The transaction. A change is tried before anything is taken down, and what was taken down comes back when it fails.
+ *
+ * ```
+ *   affected ──▶ stage ──▶ close ──▶ drain ──▶ disable ──▶ install ──▶ audit
+ *      │           │                                          │
+ *   ignored      kept: the old version                  rolled-back: the old version
+ *                never noticed                          is installed again
+ * ```
+ */
+import { affected } from './affected.ts'
+import type { Auditor } from './audit.ts'
+import { describeError } from './describe-error.ts'
+import { close, countBoundaries, disable, drain, openBoundaries } from './drain.ts'
+import { type Fiber, type Fibers, type Instance, isActive, successor } from './fibers.ts'
+import type { Host, Stage } from './host.ts'
+import { install, type Replacement } from './install.ts'
+import type { Ledger } from './ledger.ts'
+import type { ProviderReport, ReloadReport, Step } from './report.ts'
+import type { Boundary } from './scope.ts'
+import { retire, type Target, targetsOf, topMost } from './targets.ts'
+
+/** The limits of a reload, in milliseconds; `Infinity` waits for ever. */
+export interface Limits {
+  /** How long drivers may take to park before the old instances are disposed. */
+  grace: number
+  /** After this time a drain is said to be slow, and what it waits for. */
+  warnAfter: number
+  /** After this time the reload goes on without the drain. */
+  deadline: number
+}
+
+/** The running harness, as far as a reload needs it. */
+export interface Running {
+  /** Module id of the entry. */
+  entry: string
+  host: Host
+  fibers: Fibers
+  ledger: Ledger
+  auditor: Auditor
+  limits: Limits
+  /** Told of a drain that takes longer than `warnAfter`: whose, and what is still open. */
+  onSlow(providers: Target[], open: Boundary[]): void
+}
+
+/** Replaces what the changed files reach. Never throws for what the user's code does: the report says it. */
+export async function reload(id: number, files: string[], running: Running): Promise<ReloadReport> {
+  const { host, fibers, ledger, auditor, limits } = running
+  const report: ReloadReport = {
+    type: 'reload',
+    id,
+    cause: files,
+    outcome: 'ignored',
+    failures: [],
+    providers: [],
+    ms: {}
+  }
+  const step = stepsOf(report)
+
+  const plan = await step('affected', () => affect(files, running))
+  if (plan.kind === 'ignored') return Object.assign(report, { reason: plan.reason })
+  if (plan.kind === 'restart') report.reason = plan.reason
+  const targets = targetsOf(plan.modules, host, fibers, ledger)
+  const scopes = targets.flatMap(target => target.scopes)
+  const going = targets.flatMap(({ instances }) => instances.map(({ fiber }) => fiber))
+  const dependents = fibers.dependents(going)
+  const instances = topMost(targets, dependents)
+  const active = new Set([...going, ...dependents].filter(isActive))
+  report.providers = targets.map(providerReport)
+
+  const staged = await step.attempt('stage', () => stage(plan, instances, host))
+  if (!staged) return Object.assign(report, { outcome: 'kept' })
+
+  const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
+  const inTime = await step('drain', () =>
+    drain(closing, limits, () => running.onSlow(targets, openBoundaries(scopes)))
+  )
+  const retired = await step('disable', () =>
+    targets.map((target, i) => {
+      report.providers[i]!.boundaries = countBoundaries(target.scopes, closing)
+      const storages = ledger.entriesOf(target)
+      if (inTime) disable(storages)
+      return retire(target, id, storages, inTime ? undefined : closing.gone)
+    })
+  )
+  const installed = await step.attempt('install', () => {
+    staged.commit()
+    return install(staged.successors, dependents, active, fibers)
+  })
+  if (!installed) await rollBack(staged, instances, dependents, active, running, report)
+  report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
+  for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
+  await fibers.root.parallel('harness-hmr/after-reload').catch(() => {})
+  for (const generation of retired) auditor.add(generation)
+  return report
+}
+
+type Reaching = { kind: 'reload' | 'restart'; modules: Set<string>; roots: string[]; reason?: string }
+type Staged = Stage & { successors: Replacement[] }
+
+/** The modules to evaluate anew, and those to import for it. A restart evaluates everything by importing the entry. */
+async function affect(
+  files: string[],
+  { entry, host, fibers }: Running
+): Promise<Reaching | { kind: 'ignored'; reason: string }> {
+  const ids = files.flatMap(file => host.modulesOf(file))
+  if (ids.length === 0) return { kind: 'ignored', reason: 'no running module uses it' }
+  const changed: string[] = []
+  for (const id of ids) if (await host.isChanged(id)) changed.push(id)
+  if (changed.length === 0) return { kind: 'ignored', reason: 'the content is the same' }
+  const plan = affected(changed, {
+    entry,
+    importers: id => host.importers(id),
+    isProvider: id => fibers.instances(id, host.exports(id)).length > 0,
+    composes: (importer, provider) => {
+      const parents = new Set(fibers.instances(importer, host.exports(importer)).map(({ fiber }) => fiber))
+      return fibers.instances(provider, host.exports(provider)).some(({ fiber }) => parents.has(fiber.parent.fiber))
+    }
+  })
+  switch (plan.kind) {
+    case 'ignored':
+      return plan
+    case 'reload':
+      return { ...plan, roots: host.inOrder(plan.providers) }
+    case 'restart':
+      return { ...plan, modules: new Set(host.modules()), roots: [entry] }
+    default:
+      return plan satisfies never
+  }
+}
+
+/** Evaluates the new versions and finds the successor of every instance among their exports. */
+async function stage({ modules, roots }: Reaching, instances: Instance[], host: Host): Promise<Staged> {
+  const staged = await host.stage(modules, roots)
+  try {
+    const successors = instances.map(instance => {
+      const exports = staged.exports(instance.module)
+      const plugin = exports && successor(instance, exports)
+      if (!plugin)
+        throw new Error(
+          `provider "${instance.fiber.name}": the new version does not export a plugin as "${instance.exported}"`
+        )
+      return { instance, plugin }
+    })
+    return { ...staged, successors }
+  } catch (error) {
+    staged.drop()
+    throw error
+  }
+}
+
+/** The old versions, in place again. What the new ones created goes the way of every retired generation. */
+async function rollBack(
+  staged: Staged,
+  instances: Instance[],
+  dependents: Set<Fiber>,
+  active: Set<Fiber>,
+  running: Running,
+  report: ReloadReport
+) {
+  const { host, fibers, ledger, auditor } = running
+  const failed = report.providers.map(({ module, name }) => ({
+    module,
+    name,
+    generation: host.version(host.exports(module))
+  }))
+  staged.revert()
+  for (const generation of failed) {
+    const storages = ledger.entriesOf(generation)
+    disable(storages)
+    auditor.add({ ...generation, reload: report.id, instances: [], storages, abandoned: undefined })
+  }
+  const replacements = instances.map(instance => ({ instance, plugin: instance.plugin }))
+  await install(replacements, dependents, active, fibers).catch((error: unknown) => {
+    report.failures.push(`the old version did not come back: ${describeError(error, 'install').message}`)
+  })
+}
+
+function providerReport({ module, name, generation, instances }: Target): ProviderReport {
+  return {
+    module,
+    name,
+    from: generation,
+    to: generation,
+    instances: instances.length,
+    boundaries: { drained: 0, released: 0, abandoned: 0 }
+  }
+}
+
+/** Runs the steps of one reload: notes their time, and for an attempt what went wrong instead of throwing it. */
+function stepsOf(report: ReloadReport) {
+  const step = async <T>(name: Step, work: () => T | Promise<T>): Promise<T> => {
+    const start = performance.now()
+    try {
+      return await work()
+    } finally {
+      report.ms[name] = performance.now() - start
+    }
+  }
+  const attempt = async <T>(name: Step, work: () => T | Promise<T>): Promise<T | undefined> => {
+    try {
+      return await step(name, work)
+    } catch (error) {
+      report.error = describeError(error, name)
+      return undefined
+    }
+  }
+  return Object.assign(step, { attempt })
+}

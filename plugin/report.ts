@@ -1,0 +1,143 @@
+/** What a reload and an audit report, and the one line that the terminal shows of each. Pure. */
+import { relative } from 'node:path'
+import colors from 'picocolors'
+import type { Location } from './script.ts'
+
+/** How a reload ended. */
+export type Outcome = 'reloaded' | 'restarted' | 'kept' | 'rolled-back' | 'ignored'
+
+/** The steps of a reload whose time is reported, in their order; the audit comes after and reports by itself. */
+export type Step = 'affected' | 'stage' | 'close' | 'drain' | 'disable' | 'install'
+
+/** What went wrong, and where in the user's source. */
+export interface ReportError {
+  message: string
+  /** The step that failed. */
+  step: Step
+  location?: Location
+  /** The lines around the location, with a marker. */
+  frame?: string
+  /** With original places. */
+  stack?: string
+}
+
+/** What became of one provider module. */
+export interface ProviderReport {
+  /** Absolute path. */
+  module: string
+  /** The service that it provides, else the plugin's name. */
+  name: string
+  /** The generation that ran before. */
+  from: number
+  /** The generation that runs now; equal to `from` unless the outcome is `reloaded` or `restarted`. */
+  to: number
+  instances: number
+  /** Boundaries of its scopes: waited for, let go because the reload was started inside, still open at the deadline. */
+  boundaries: { drained: number; released: number; abandoned: number }
+}
+
+/** One reload, JSON-safe. Independent facts are separate fields: a drain may be abandoned in a reload that succeeded. */
+export interface ReloadReport {
+  type: 'reload'
+  /** Counts from 1 in one dev server. */
+  id: number
+  /** Absolute paths of the files whose change asked for it. */
+  cause: string[]
+  outcome: Outcome
+  /** Why it was ignored, or why the whole harness restarted. */
+  reason?: string
+  error?: ReportError
+  /** What failed beside, and did not stop the reload: disposers, an old version that did not come back. */
+  failures: string[]
+  providers: ProviderReport[]
+  /** Milliseconds per step that was reached. */
+  ms: Partial<Record<Step, number>>
+}
+
+/** What became of one retired generation, JSON-safe. */
+export interface AuditReport {
+  type: 'audit'
+  /** The reload that retired it. */
+  reload: number
+  module: string
+  name: string
+  generation: number
+  outcome: 'collected' | 'retained' | 'pending'
+  instances: { created: number; collected: number }
+  storages: { created: number; collected: number }
+}
+
+const OUTCOME_COLOR: Record<Outcome | AuditReport['outcome'], (text: string) => string> = {
+  reloaded: colors.green,
+  restarted: colors.green,
+  kept: colors.yellow,
+  'rolled-back': colors.red,
+  ignored: colors.dim,
+  collected: colors.dim,
+  retained: colors.red,
+  pending: colors.yellow
+}
+
+/** The line of a reload, e.g. `reloaded agents 4 → 5  providers/agents.ts  stage 6 ms · drain 212 ms (2 boundaries) · install 3 ms`. */
+export function reloadLine(report: ReloadReport, root: string): string {
+  const { outcome, error, reason } = report
+  const head = [OUTCOME_COLOR[outcome](outcome), ...report.providers.map(generations)].join(' ')
+  const files = report.cause.map(file => shorten(file, root)).join(', ')
+  const failed = report.failures.map(message => `\n  ${colors.yellow(message)}`).join('')
+  if (error) {
+    const at = error.location ? place(error.location, root) : files
+    const goesOn = outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'
+    return `${head}  ${colors.cyan(at)} ${error.message}  ${colors.dim(`(${goesOn})`)}${error.frame ? `\n${error.frame}` : ''}${failed}`
+  }
+  if (outcome === 'ignored') return `${head}  ${colors.cyan(files)}  ${colors.dim(reason ?? '')}`
+  return `${head}  ${colors.cyan(files)}  ${colors.dim([reason, ...times(report)].filter(Boolean).join(' · '))}${failed}`
+}
+
+/** The line of an audit, e.g. `collected agents 4  1 storage, 1 instance`. */
+export function auditLine({ outcome, name, generation, instances, storages }: AuditReport): string {
+  const counts = [count(storages, outcome, 'storage'), count(instances, outcome, 'instance')].filter(Boolean)
+  return `${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}  ${counts.join(', ')}`
+}
+
+/** A place in a source file as the terminal shows it. */
+export function place({ file, line, column }: Location, root: string): string {
+  return `${shorten(file, root)}:${line}:${column}`
+}
+
+/** A number and its noun. */
+export function plural(n: number, noun: string): string {
+  const ending = n === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`
+  return `${n} ${ending}`
+}
+
+function count(
+  { created, collected }: { created: number; collected: number },
+  outcome: AuditReport['outcome'],
+  noun: string
+): string {
+  if (created === 0) return ''
+  return outcome === 'collected' ? plural(created, noun) : `${created - collected} of ${plural(created, noun)}`
+}
+
+function generations({ name, from, to }: ProviderReport): string {
+  return colors.bold(from === to ? `${name} ${from}` : `${name} ${from} → ${to}`)
+}
+
+function times({ ms, providers }: ReloadReport): string[] {
+  const sum = (key: 'drained' | 'abandoned') => providers.reduce((total, { boundaries }) => total + boundaries[key], 0)
+  const notes = [
+    sum('drained') && plural(sum('drained'), 'boundary'),
+    sum('abandoned') && `${sum('abandoned')} abandoned`
+  ].filter(Boolean)
+  const waited = (ms.close ?? 0) + (ms.drain ?? 0)
+  return [
+    `stage ${Math.round(ms.stage ?? 0)} ms`,
+    `drain ${Math.round(waited)} ms${notes.length ? ` (${notes.join(', ')})` : ''}`,
+    `install ${Math.round(ms.install ?? 0)} ms`
+  ]
+}
+
+function shorten(file: string, root: string): string {
+  const short = relative(root, file)
+  return short.startsWith('..') ? file : short
+}

@@ -1,0 +1,55 @@
+/**
+ * What a watcher does not tell: whether a file's content is already there, and whether it changed once more. chokidar
+ * drops a change that comes less than 50 ms after the previous one of the same file, and an editor that truncates before
+ * it writes is announced while the file is empty.
+ */
+import { stat } from 'node:fs/promises'
+
+/** Milliseconds after which a file that was read is looked at again; longer than chokidar's blind time. */
+const LOOK_AGAIN = 75
+/** Milliseconds that an empty file may take to get its content, and how often that is looked for. */
+const EMPTY_FOR = 200
+const EMPTY_STEP = 5
+
+/** Finds the newest content of saved files. */
+export class Saves {
+  readonly #changed: (file: string) => void
+  readonly #timers = new Set<NodeJS.Timeout>()
+
+  /** `changed` is called for a file that was written again after it was read. */
+  constructor(changed: (file: string) => void) {
+    this.#changed = changed
+  }
+
+  /** Resolves when the file can be read: it has content, or it is empty for good, or it is gone. */
+  async ready(file: string): Promise<void> {
+    const start = performance.now()
+    let now = await signature(file)
+    while (now.size === 0 && performance.now() - start < EMPTY_FOR) {
+      await new Promise(resolve => setTimeout(resolve, EMPTY_STEP))
+      now = await signature(file)
+    }
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer)
+      void signature(file).then(later => {
+        if (later.key !== now.key) this.#changed(file)
+      })
+    }, LOOK_AGAIN)
+    this.#timers.add(timer.unref())
+  }
+
+  /** Stops looking. */
+  close(): void {
+    for (const timer of this.#timers) clearTimeout(timer)
+    this.#timers.clear()
+  }
+}
+
+async function signature(file: string): Promise<{ size: number; key: string }> {
+  try {
+    const { size, mtimeMs, ino } = await stat(file)
+    return { size, key: `${ino}:${size}:${mtimeMs}` }
+  } catch {
+    return { size: -1, key: 'missing' }
+  }
+}

@@ -1,0 +1,50 @@
+/** What the terminal shows: one line per report through Vite's logger, everything else on debug. */
+import colors from 'picocolors'
+import type { Logger } from 'vite'
+import type { HarnessEvents } from './harness.ts'
+import { auditLine, place, plural, reloadLine, type ReportError } from './report.ts'
+import { mapStack } from './script.ts'
+
+/** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
+export function terminal(logger: Logger, root: string, entry: string): HarnessEvents {
+  const prefix = colors.cyan('[harness-hmr]')
+  const info = (line: string) => logger.info(`${prefix} ${line}`)
+  const error = (line: string) => logger.error(`${prefix} ${line}`)
+  return {
+    ready({ providers, failed, ms }) {
+      info(
+        `${colors.green('ready')} ${colors.bold(entry)}  ${plural(providers, 'provider')}  ${colors.dim(`in ${Math.round(ms)} ms`)}`
+      )
+      if (failed.length > 0) error(colors.red(`failed: ${failed.join(', ')}`))
+    },
+    failed(cause) {
+      error(
+        `${colors.red('not running')} ${colors.bold(entry)}  ${describe(cause, root)}  ${colors.dim('(the next save tries again)')}${cause.frame ? `\n${cause.frame}` : ''}`
+      )
+    },
+    reload(report) {
+      if (report.outcome !== 'ignored' || report.reason !== 'no running module uses it') info(reloadLine(report, root))
+    },
+    audit(report) {
+      info(auditLine(report))
+    },
+    slow(providers, open) {
+      const waits = open.map(
+        ({ label, age, opened }) =>
+          `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(opened[1] ?? opened[0] ?? ''))}`
+      )
+      logger.warn(
+        `${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${plural(open.length, 'open boundary')}${waits.join('')}`
+      )
+    },
+    error(cause) {
+      error(
+        `${describe(cause, root)}${cause.stack ? `\n${colors.dim(cause.stack.split('\n').slice(1, 6).join('\n'))}` : ''}`
+      )
+    }
+  }
+}
+
+function describe({ message, location }: ReportError, root: string): string {
+  return location ? `${colors.cyan(place(location, root))} ${message}` : message
+}
