@@ -2,16 +2,18 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { harnessHmr } from './plugin/index.ts'
 
-const plugin = fileURLToPath(new URL('./plugin', import.meta.url))
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
+// The playground's dev server, and the tests: `npm run dev` and `npm test`.
 export default defineConfig({
-  root: 'playground',
+  root: here('./playground'),
   resolve: {
-    alias: [{ find: /^harness-hmr\/(\w+)$/, replacement: `${plugin}/$1.ts` }]
+    alias: { 'harness-hmr/scope': here('./plugin/scope.ts') }
   },
-  plugins: [harnessHmr({ entry: 'harness.ts' })],
+  plugins: [harnessHmr({ entry: 'harness.ts', config: { sessionsDir: here('./playground/.sessions') } })],
   test: {
-    root: fileURLToPath(new URL('.', import.meta.url)),
-    include: ['test/**/*.test.ts']
+    root: here('.'),
+    include: ['test/**/*.test.ts'],
+    testTimeout: 20_000
   }
 })

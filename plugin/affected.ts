@@ -1,5 +1,7 @@
 /** Which modules and providers a change reaches. Pure: no vite, no cordis. */
 
+import { IGNORED } from './report.ts'
+
 /** What the walk needs to know of the running harness; modules are named by id. */
 export interface ModuleGraph {
   /** The module that composes the harness. */
@@ -45,7 +47,7 @@ export function affected(changed: Iterable<string>, graph: ModuleGraph): Plan {
   }
   // Iterating a set that grows: a provider that is found here is walked from as well.
   for (const provider of providers) usersOf(provider, graph, modules, providers)
-  if (providers.size === 0) return { kind: 'ignored', reason: 'no provider uses it' }
+  if (providers.size === 0) return { kind: 'ignored', reason: IGNORED.aside }
   return { kind: 'reload', modules, providers }
 }
 

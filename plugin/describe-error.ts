@@ -21,18 +21,17 @@ const FRAME_LINES = 2
 export function describeError(error: unknown, step: Step): ReportError {
   if (!(error instanceof Error) && !isErrorLike(error)) return { message: String(error), step }
   const { id, loc, frame, stack, cause, errors } = error as TransformError
-  // Rolldown bundles what failed, Cordis' loggers and Vite's resolver wrap: the first of those says what and where.
-  const inner = errors?.[0] ?? cause
-  if (inner !== undefined && !loc && !firstLocation(stack))
-    return { ...describeError(inner, step), stack: stack && mapStack(stack) }
+  // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
+  if (errors?.length && !loc) return { ...describeError(errors[0], step), stack: stack && mapStack(stack) }
   const file = loc?.file ?? id
-  const location: Location | undefined =
-    loc && file ? { file, line: loc.line, column: loc.column + 1 } : firstLocation(stack)
+  const location: Location | undefined = loc && file ? { file, line: loc.line, column: loc.column + 1 } : undefined
+  const place =
+    location ?? (cause === undefined ? undefined : describeError(cause, step).location) ?? firstLocation(stack)
   return {
     message: firstLine(error.message),
     step,
-    location,
-    frame: (location && codeFrame(location)) ?? frame,
+    location: place,
+    frame: (place && codeFrame(place)) ?? frame,
     stack: stack && mapStack(stack)
   }
 }

@@ -63,8 +63,9 @@ export class Harness {
   /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
   changed(file: string): void {
     if (this.#state.kind === 'stopped') return
+    const isFirst = this.#pending.size === 0
     this.#pending.add(normalizePath(file))
-    if (this.#pending.size === 1) void this.#enqueue(() => this.#apply())
+    if (isFirst) void this.#enqueue(() => this.#apply())
   }
 
   /** Resolves when what is queued now has run. */

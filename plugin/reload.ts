@@ -16,7 +16,7 @@ import { type Fiber, type Fibers, type Instance, isActive, successor } from './f
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
 import type { Ledger } from './ledger.ts'
-import type { ProviderReport, ReloadReport, Step } from './report.ts'
+import { IGNORED, type ProviderReport, type ReloadReport, type Step } from './report.ts'
 import type { Boundary } from './scope.ts'
 import { retire, type Target, targetsOf, topMost } from './targets.ts'
 
@@ -104,10 +104,10 @@ async function affect(
   { entry, host, fibers }: Running
 ): Promise<Reaching | { kind: 'ignored'; reason: string }> {
   const ids = files.flatMap(file => host.modulesOf(file))
-  if (ids.length === 0) return { kind: 'ignored', reason: 'no running module uses it' }
+  if (ids.length === 0) return { kind: 'ignored', reason: IGNORED.unused }
   const changed: string[] = []
   for (const id of ids) if (await host.isChanged(id)) changed.push(id)
-  if (changed.length === 0) return { kind: 'ignored', reason: 'the content is the same' }
+  if (changed.length === 0) return { kind: 'ignored', reason: IGNORED.same }
   const plan = affected(changed, {
     entry,
     importers: id => host.importers(id),

@@ -6,6 +6,13 @@ import type { Location } from './script.ts'
 /** How a reload ended. */
 export type Outcome = 'reloaded' | 'restarted' | 'kept' | 'rolled-back' | 'ignored'
 
+/** Why a save was ignored. */
+export const IGNORED = {
+  unused: 'no running module uses it',
+  same: 'the content is the same',
+  aside: 'no provider uses it'
+} as const
+
 /** The steps of a reload whose time is reported, in their order; the audit comes after and reports by itself. */
 export type Step = 'affected' | 'stage' | 'close' | 'drain' | 'disable' | 'install'
 

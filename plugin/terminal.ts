@@ -2,7 +2,7 @@
 import colors from 'picocolors'
 import type { Logger } from 'vite'
 import type { HarnessEvents } from './harness.ts'
-import { auditLine, place, plural, reloadLine, type ReportError } from './report.ts'
+import { auditLine, IGNORED, place, plural, reloadLine, type ReportError } from './report.ts'
 import { mapStack } from './script.ts'
 
 /** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
@@ -23,7 +23,8 @@ export function terminal(logger: Logger, root: string, entry: string): HarnessEv
       )
     },
     reload(report) {
-      if (report.outcome !== 'ignored' || report.reason !== 'no running module uses it') info(reloadLine(report, root))
+      // Most saved files are not the harness', and a watcher may announce one save twice: nobody wants to read of those.
+      if (report.reason !== IGNORED.unused && report.reason !== IGNORED.same) info(reloadLine(report, root))
     },
     audit(report) {
       info(auditLine(report))

@@ -3,15 +3,34 @@ import type { BoundaryScope } from '../plugin/scope.ts'
 import { deferred, promptly, turn } from './promptly.ts'
 import { countHooks, held, open, scopeOf } from './scope-fixture.ts'
 
-describe('a disposal that is started in a boundary\'s own chain', () => {
+describe("a disposal that is started in a boundary's own chain", () => {
   const chains: Record<string, (scope: BoundaryScope<string>) => Promise<unknown>> = {
     directly: scope => scope.run('own', () => scope.dispose()),
-    'after awaits': scope => scope.run('own', async () => { await turn(); await turn(); await scope.dispose() }),
+    'after awaits': scope =>
+      scope.run('own', async () => {
+        await turn()
+        await turn()
+        await scope.dispose()
+      }),
     'in a nested boundary': scope =>
-      scope.run('own', async () => { await scope.run('nested', async () => { await turn(); await scope.dispose() }) }),
-    'in a cleared boundary': scope => scope.run('own', async () => { await scope.run(undefined, () => scope.dispose()) }),
+      scope.run('own', async () => {
+        await scope.run('nested', async () => {
+          await turn()
+          await scope.dispose()
+        })
+      }),
+    'in a cleared boundary': scope =>
+      scope.run('own', async () => {
+        await scope.run(undefined, () => scope.dispose())
+      }),
     'under a boundary that has settled': scope =>
-      scope.run('own', () => scope.run('settled', () => turn().then(turn).then(() => scope.dispose()))),
+      scope.run('own', () =>
+        scope.run('settled', () =>
+          turn()
+            .then(turn)
+            .then(() => scope.dispose())
+        )
+      )
   }
 
   test.each(Object.keys(chains))('%s resolves, and drains unrelated boundaries first', async how => {
@@ -47,7 +66,11 @@ describe('a disposal that is started in a boundary\'s own chain', () => {
     const hooks = countHooks()
     const scope = scopeOf()
     const go = deferred()
-    const own = scope.run('own', async () => { await go.promise; await scope.dispose(); return new Promise(() => {}) })
+    const own = scope.run('own', async () => {
+      await go.promise
+      await scope.dispose()
+      return new Promise(() => {})
+    })
     const first = scope.dispose()
     await turn()
     expect(open(scope)).toEqual(['own'])
@@ -69,7 +92,11 @@ describe('a disposal that is started in a boundary\'s own chain', () => {
   test('still reads its value while unrelated boundaries drain', async () => {
     const scope = scopeOf()
     const unrelated = held(scope, 'unrelated')
-    const read = scope.run('own', async () => { void scope.dispose(); await turn(); return scope.current() })
+    const read = scope.run('own', async () => {
+      void scope.dispose()
+      await turn()
+      return scope.current()
+    })
     expect(await promptly(read, 'a read in a released chain')).toBe('own')
     unrelated.resolve()
     await promptly(scope.dispose(), 'disposal')

@@ -79,10 +79,12 @@ describe('after disposal', () => {
       refs.push(new WeakRef(scope), new WeakRef(value))
       const go = deferred()
       const asked = deferred()
-      kept.push(scope.run(value, () => {
-        void go.promise.then(() => scope.dispose()).then(asked.resolve)
-        return new Promise(() => {})
-      }))
+      kept.push(
+        scope.run(value, () => {
+          void go.promise.then(() => scope.dispose()).then(asked.resolve)
+          return new Promise(() => {})
+        })
+      )
       const disposed = scope.dispose()
       go.resolve()
       await promptly(Promise.all([disposed, asked.promise]), 'disposal from inside')
@@ -118,7 +120,11 @@ describe('after disposal', () => {
       const scope = new BoundaryScope<object>()
       scopes.push(new WeakRef(scope))
       scope.run({}, () => 'synchronous')
-      expect(() => scope.run({}, () => { throw new Error('synchronous') })).toThrow()
+      expect(() =>
+        scope.run({}, () => {
+          throw new Error('synchronous')
+        })
+      ).toThrow()
       await scope.run({}, turn)
       await scope.run({}, () => scope.run(undefined, turn))
       return () => scope.dispose()
@@ -130,17 +136,20 @@ describe('after disposal', () => {
     await finish()
   })
 
-  test.skipIf(legacy)('the same rig finds the 50 storages that a plain AsyncLocalStorage leaves in its caller', async () => {
-    const refs: WeakRef<object>[] = []
-    const finish = await drive(async () => {
-      const storage = new AsyncLocalStorage<object>()
-      refs.push(new WeakRef(storage))
-      await storage.run({}, turn)
-      return () => storage.disable()
-    })
-    expect(await alive(refs, 0, 2)).toBeGreaterThan(40)
-    await finish()
-  })
+  test.skipIf(legacy)(
+    'the same rig finds the 50 storages that a plain AsyncLocalStorage leaves in its caller',
+    async () => {
+      const refs: WeakRef<object>[] = []
+      const finish = await drive(async () => {
+        const storage = new AsyncLocalStorage<object>()
+        refs.push(new WeakRef(storage))
+        await storage.run({}, turn)
+        return () => storage.disable()
+      })
+      expect(await alive(refs, 0, 2)).toBeGreaterThan(40)
+      await finish()
+    }
+  )
 })
 
 test('a chain of boundaries that each start the next does not keep the settled ones alive', async () => {
@@ -214,17 +223,21 @@ describe('a rejection in a boundary, in a process of its own', () => {
   afterAll(() => rm(folder, { recursive: true }))
 
   const outcome = async (how: string, when: string): Promise<unknown> => {
-    const { stdout } = await promisify(execFile)(process.execPath, [join(folder, 'program.mjs'), how, when], { timeout: 4000 })
+    const { stdout } = await promisify(execFile)(process.execPath, [join(folder, 'program.mjs'), how, when], {
+      timeout: 4000
+    })
     return JSON.parse(stdout)
   }
 
   test.each(['alone', 'draining', 'disposing', 'listed'])(
     'that floats reaches unhandledRejection with the promise that run() returned, and an awaited or caught one does not: %s',
     async when => {
-      const [floating, awaited, caught] = await Promise.all(['floating', 'awaited', 'caught'].map(how => outcome(how, when)))
+      const [floating, awaited, caught] = await Promise.all(
+        ['floating', 'awaited', 'caught'].map(how => outcome(how, when))
+      )
       expect(floating).toEqual([{ reason: 'nobody looked', same: true }])
       expect(awaited).toEqual([])
       expect(caught).toEqual([])
-    },
+    }
   )
 })

@@ -68,7 +68,11 @@ describe('run()', () => {
     const scope = scopeOf()
     const error = new Error('synchronous')
     scope.run('outer', () => {
-      expect(() => scope.run('inner', () => { throw error })).toThrow(error)
+      expect(() =>
+        scope.run('inner', () => {
+          throw error
+        })
+      ).toThrow(error)
       expect(scope.current()).toBe('outer')
       expect(open(scope)).toEqual(['outer'])
     })
@@ -78,7 +82,10 @@ describe('run()', () => {
     const scope = scopeOf()
     const error = new Error('asynchronous')
     await scope.run('outer', async () => {
-      const failing = scope.run('inner', async () => { await turn(); throw error })
+      const failing = scope.run('inner', async () => {
+        await turn()
+        throw error
+      })
       expect(scope.current()).toBe('outer')
       expect(open(scope)).toEqual(['outer', 'inner'])
       await expect(failing).rejects.toBe(error)
@@ -90,8 +97,13 @@ describe('run()', () => {
   test('isolates boundaries that overlap, nest and clear', async () => {
     const scope = scopeOf()
     const gates = [deferred(), deferred(), deferred()] as const
-    const read = (value: string | undefined, gate: Promise<void>) => scope.run(value, async () => (await gate, scope.current()))
-    const results = [read('a', gates[0].promise), scope.run('b', () => read('c', gates[1].promise)), read(undefined, gates[2].promise)]
+    const read = (value: string | undefined, gate: Promise<void>) =>
+      scope.run(value, async () => (await gate, scope.current()))
+    const results = [
+      read('a', gates[0].promise),
+      scope.run('b', () => read('c', gates[1].promise)),
+      read(undefined, gates[2].promise)
+    ]
     expect(open(scope)).toEqual(['a', 'b', 'c', 'cleared'])
     for (const gate of gates.toReversed()) gate.resolve()
     expect(await Promise.all(results)).toEqual(['a', 'c', undefined])
@@ -102,7 +114,9 @@ describe('run()', () => {
     const scope = scopeOf()
     const gate = deferred()
     let detached!: Promise<string | undefined>
-    scope.run('a', () => { detached = (async () => (await gate.promise, scope.current()))() })
+    scope.run('a', () => {
+      detached = (async () => (await gate.promise, scope.current()))()
+    })
     expect(open(scope)).toEqual([])
     expect(await promptly(scope.drain(), 'a drain beside detached work')).toEqual({ drained: 0, released: 0 })
     gate.resolve()
@@ -118,19 +132,30 @@ describe('run()', () => {
   })
 })
 
-describe('a returned Promise keeps its identity and is waited for without running its owner\'s code', () => {
+describe("a returned Promise keeps its identity and is waited for without running its owner's code", () => {
   const touched: string[] = []
-  const touch = (what: string) => () => { touched.push(what); throw new Error(`${what} was used`) }
+  const touch = (what: string) => () => {
+    touched.push(what)
+    throw new Error(`${what} was used`)
+  }
   const own = (executor: Executor, key: PropertyKey, descriptor: PropertyDescriptor) =>
     Object.defineProperty(new Promise(executor), key, descriptor)
   class Plain extends Promise<unknown> {}
-  class Species extends Promise<unknown> { static override get [Symbol.species](): never { return touch('species')() } }
+  class Species extends Promise<unknown> {
+    static override get [Symbol.species](): never {
+      return touch('species')()
+    }
+  }
   class Then extends Promise<unknown> {
     static {
       Object.defineProperty(this.prototype, 'then', { get: touch('then') })
     }
   }
-  class Braces extends Promise<unknown> { override get [Symbol.toStringTag](): string { return 'braces { <pending>' } }
+  class Braces extends Promise<unknown> {
+    override get [Symbol.toStringTag](): string {
+      return 'braces { <pending>'
+    }
+  }
 
   const shapes: Record<string, (executor: Executor) => Promise<unknown>> = {
     native: executor => new Promise(executor),
@@ -145,8 +170,15 @@ describe('a returned Promise keeps its identity and is waited for without runnin
     'that is frozen': executor => Object.freeze(new Promise(executor)),
     'named like the text of a promise': executor => new Braces(executor),
     'with a property that cannot be shown': executor =>
-      own(executor, 'x', { value: { get [Symbol.toStringTag]() { throw new Error('unshowable') } }, enumerable: true }),
-    'with properties that sort before its state': executor => Object.assign(new Promise(executor), { 1: 1 }),
+      own(executor, 'x', {
+        value: {
+          get [Symbol.toStringTag]() {
+            throw new Error('unshowable')
+          }
+        },
+        enumerable: true
+      }),
+    'with properties that sort before its state': executor => Object.assign(new Promise(executor), { 1: 1 })
   }
 
   test.each(Object.keys(shapes))('%s', async shape => {
@@ -155,7 +187,9 @@ describe('a returned Promise keeps its identity and is waited for without runnin
     onTestFinished(() => void (inspect.defaultOptions.sorted = false))
     const scope = scopeOf()
     const box = {} as { promise: Promise<unknown>; settle: () => void }
-    box.promise = shapes[shape]!(resolve => { box.settle = () => resolve('<pending>') })
+    box.promise = shapes[shape]!(resolve => {
+      box.settle = () => resolve('<pending>')
+    })
     const box2 = { promise: scope.run('a', () => box.promise) }
     expect(box2.promise === box.promise).toBe(true)
     expect(open(scope)).toEqual(['a'])
@@ -178,7 +212,9 @@ describe('a returned Promise keeps its identity and is waited for without runnin
   test.each(['native', 'of a subclass', 'of another realm'])('%s, rejected', async shape => {
     const scope = scopeOf()
     let reject!: (reason: unknown) => void
-    const promise = shapes[shape]!((_, no) => { reject = no })
+    const promise = shapes[shape]!((_, no) => {
+      reject = no
+    })
     expect(scope.run('a', () => promise) === promise).toBe(true)
     const caught = promise.catch((error: unknown) => error)
     const drained = scope.drain()

@@ -1,0 +1,150 @@
+/** A harness of a few files in a real Vite dev server, edited on disk, with a signal for everything a test waits for. */
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { createLogger, createServer, type InlineConfig, type ViteDevServer } from 'vite'
+import { onTestFinished } from 'vitest'
+import type { Harness, HarnessEvents } from '../plugin/harness.ts'
+import { harnessHmr, type AuditReport, type Options, type ReloadReport, type ReportError } from '../plugin/index.ts'
+import { IGNORED } from '../plugin/report.ts'
+import { promptly } from './promptly.ts'
+
+const repository = fileURLToPath(new URL('..', import.meta.url))
+
+/** Where the modules of an app write down what happens, in order: `seq.push('agents up')`. */
+export const seq: string[] = []
+Object.assign(globalThis, { seq })
+
+export interface App {
+  root: string
+  server: ViteDevServer
+  harness: Harness
+  /** What was printed. */
+  lines: string[]
+  /** The next event of a kind that no call has returned yet. */
+  next<K extends keyof Events>(kind: K): Promise<Events[K]>
+  /** Saves a file and returns the report of the reload that it asks for; fails when nothing would change. */
+  edit(file: string, change: string | ((source: string) => string)): Promise<ReloadReport>
+  /** Saves a file. */
+  write(file: string, source: string): void
+  /** After a server restart: waits until the new harness has booted. */
+  follow(): Promise<void>
+  /** A service of the running harness. */
+  service<T = Record<string, any>>(name: string): T
+}
+
+const original = Symbol.for('cordis.original')
+
+interface Events {
+  ready: { providers: number; failed: string[] }
+  failed: ReportError
+  reload: ReloadReport
+  audit: AuditReport
+  slow: string[]
+  error: ReportError
+}
+
+/** Starts a dev server on a temporary folder with `files`; the entry is `harness.ts`. */
+export async function createApp(
+  files: Record<string, string>,
+  options: Partial<Options> = {},
+  config: InlineConfig = {}
+): Promise<App> {
+  seq.length = 0
+  const root = createFolder(files)
+  const lines: string[] = []
+  const plugin = harnessHmr({ entry: 'harness.ts', ...options })
+  const server = await createServer({
+    root,
+    configFile: false,
+    customLogger: collect(lines),
+    server: { port: 0, host: '127.0.0.1' },
+    resolve: { alias: { 'harness-hmr/scope': join(repository, 'plugin/scope.ts') } },
+    ...config,
+    plugins: [plugin, config.plugins]
+  })
+  onTestFinished(() => server.close())
+  const watching = once(server.watcher, 'ready')
+  const events = queues(plugin.api!.harness!)
+  if (server.httpServer) await server.listen()
+  await watching
+
+  const write = (file: string, source: string) => {
+    mkdirSync(dirname(join(root, file)), { recursive: true })
+    writeFileSync(join(root, file), source)
+  }
+  return {
+    root,
+    server,
+    lines,
+    write,
+    harness: plugin.api!.harness!,
+    next: events,
+    follow: () =>
+      promptly(
+        new Promise<void>(resolve => plugin.api!.harness!.listen({ ready: () => resolve() })),
+        'the new harness'
+      ),
+    edit: (file, change) => {
+      const before = readFileSync(join(root, file), 'utf8')
+      const after = typeof change === 'string' ? change : change(before)
+      if (after === before) throw new Error(`edit of "${file}" changes nothing`)
+      write(file, after)
+      return nextOf(events)
+    },
+    // Without Cordis' tracing proxy, which is made anew for each read.
+    service: name => {
+      const traced = plugin.api!.harness!.running!.fibers.root.get(name) as { [original]?: never } | undefined
+      return traced?.[original] as never
+    }
+  }
+}
+
+/** A temporary folder with files, in which the repository's packages resolve. */
+export function createFolder(files: Record<string, string>): string {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), 'harness-hmr-')))
+  onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }))
+  symlinkSync(join(repository, 'node_modules'), join(root, 'node_modules'), 'junction')
+  for (const [file, source] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, file)), { recursive: true })
+    writeFileSync(join(root, file), source)
+  }
+  return root
+}
+
+/** A watcher may announce one save twice; the second time the content is the same. */
+async function nextOf(next: App['next']): Promise<ReloadReport> {
+  for (;;) {
+    const report = await next('reload')
+    if (report.reason !== IGNORED.same) return report
+  }
+}
+
+function queues(harness: Harness): App['next'] {
+  const told: { [K in keyof Events]?: unknown[] } = {}
+  const waiting: { [K in keyof Events]?: ((event: unknown) => void)[] } = {}
+  const tell = (kind: keyof Events) => (event: unknown) => {
+    const waiter = waiting[kind]?.shift()
+    if (waiter) waiter(event)
+    else (told[kind] ??= []).push(event)
+  }
+  const kinds: (keyof Events)[] = ['ready', 'failed', 'reload', 'audit', 'slow', 'error']
+  harness.listen(Object.fromEntries(kinds.map(kind => [kind, tell(kind)])) as Partial<HarnessEvents>)
+  return kind => {
+    const event = told[kind]?.shift()
+    if (event !== undefined) return Promise.resolve(event as never)
+    return promptly(
+      new Promise<never>(resolve => (waiting[kind] ??= []).push(resolve as never)),
+      `event "${kind}"`,
+      15_000
+    )
+  }
+}
+
+function collect(lines: string[]) {
+  const logger = createLogger('info', { allowClearScreen: false })
+  const push = (line: string) => void lines.push(line)
+  return { ...logger, info: push, warn: push, warnOnce: push, error: push }
+}
