@@ -11,6 +11,9 @@ export default defineConfig({
     alias: { 'harness-hmr/scope': here('./plugin/scope.ts') }
   },
   plugins: [harnessHmr({ entry: 'harness.ts', config: { sessionsDir: here('./playground/.sessions') } })],
+  server: {
+    watch: { ignored: ['**/.sessions/**'] }
+  },
   test: {
     root: here('.'),
     include: ['test/**/*.test.ts'],

@@ -2,7 +2,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Generation, LedgerEntry } from './ledger.ts'
+import type { Generation, Ledger, LedgerEntry } from './ledger.ts'
 import type { AuditReport } from './report.ts'
 
 /** A generation that no longer serves, held weakly. */
@@ -28,6 +28,7 @@ const clean = new AsyncResource('harness-hmr.audit')
 
 /** Audits retired generations, one garbage collection for all that wait. */
 export class Auditor {
+  readonly #ledger: Ledger
   readonly #idle: () => Promise<void>
   readonly #report: (report: AuditReport) => void
   /** Generations without a final verdict, with the last one that was reported. */
@@ -35,7 +36,8 @@ export class Auditor {
   #running: Promise<void> | undefined
 
   /** `idle` resolves when no reload runs: a collection blocks the process, which then would be in somebody's way. */
-  constructor(idle: () => Promise<void>, report: (report: AuditReport) => void) {
+  constructor(ledger: Ledger, idle: () => Promise<void>, report: (report: AuditReport) => void) {
+    this.#ledger = ledger
     this.#idle = idle
     this.#report = report
   }
@@ -63,6 +65,9 @@ export class Auditor {
       if (waiting.length === 0) return
       await pause(ms)
       await this.#idle()
+      // In a job of its own: what a WeakRef has shown is kept until the job ends.
+      this.#ledger.sweep()
+      await pause(0)
       collectGarbage()
       await pause(0)
       waiting = waiting.filter(retired => !this.#settled(retired))
@@ -80,6 +85,7 @@ export class Auditor {
       return false
     this.#verdict(retired, 'collected')
     this.#open.delete(retired)
+    this.#ledger.forget(retired.storages)
     return true
   }
 

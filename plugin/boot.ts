@@ -4,6 +4,7 @@ import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from './audit.ts'
 import { cordisFolders, findContext } from './cordis.ts'
+import { within } from './drain.ts'
 import { entryPlugin, Fibers, type LogMessage } from './fibers.ts'
 import { Host, type HostOptions } from './host.ts'
 import { Ledger } from './ledger.ts'
@@ -69,8 +70,9 @@ export async function boot(
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
     undo.push(() => void root.fiber.dispose())
     await fibers.install(root, plugin, config)
-    await fibers.settled()
+    await within(deadline, fibers.settled())
     const auditor = new Auditor(
+      ledger,
       () => listener.idle(),
       report => listener.audit(report)
     )

@@ -33,6 +33,8 @@ export class Harness {
   readonly #saves = new Saves(file => this.changed(file))
   /** Files whose save has not been looked at yet; what is saved meanwhile joins them. */
   readonly #pending = new Set<string>()
+  /** Files whose newest content is not what runs, with the content that could not be reloaded. */
+  #dirty = new Map<string, string | undefined>()
   #state: State = { kind: 'idle' }
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
@@ -62,7 +64,7 @@ export class Harness {
 
   /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
   changed(file: string): void {
-    if (this.#state.kind === 'stopped') return
+    if (this.#state.kind === 'stopped' || this.#isIrrelevant(normalizePath(file))) return
     const isFirst = this.#pending.size === 0
     this.#pending.add(normalizePath(file))
     if (isFirst) void this.#enqueue(() => this.#apply())
@@ -82,6 +84,11 @@ export class Harness {
       // A drain that does not end must not keep the process: it ends with it.
       if (running) await within(running.limits.deadline, running.stop())
     })
+  }
+
+  /** Most saved files are not the harness'. While something is broken, any of them may be what mends it. */
+  #isIrrelevant(file: string): boolean {
+    return this.running !== undefined && this.#dirty.size === 0 && this.running.host.modulesOf(file).length === 0
   }
 
   #tell<E extends keyof HarnessEvents>(event: E, ...args: Parameters<HarnessEvents[E]>): void {
@@ -116,12 +123,25 @@ export class Harness {
   }
 
   async #apply(): Promise<void> {
-    for (const file of this.#pending) await this.#saves.ready(file)
-    const files = [...this.#pending]
+    const saved = new Map<string, string | undefined>()
+    for (const file of this.#pending) saved.set(file, await this.#saves.read(file))
     this.#pending.clear()
     if (this.#state.kind === 'failed') return this.#boot()
+    // With what could not be reloaded before, so that a change over two files comes live with the second; and without
+    // it if that fails, so that a broken provider blocks no other.
+    const news = [...saved].filter(([file, content]) => !this.#dirty.has(file) || this.#dirty.get(file) !== content)
+    if (news.length === 0) return
+    const dirty = new Map([...this.#dirty, ...news])
+    if (await this.#reload([...dirty.keys()])) return this.#dirty.clear()
+    const alone = news.map(([file]) => file).filter(file => !this.#dirty.has(file))
+    const isWorthIt = alone.length > 0 && alone.length < dirty.size
+    if (!isWorthIt || !(await this.#reload(alone))) this.#dirty = dirty
+  }
+
+  /** Whether the newest content of the files is what runs afterwards. */
+  async #reload(files: string[]): Promise<boolean> {
     const { running } = this
-    if (!running) return
+    if (!running) return true
     for (const file of files) running.host.invalidate(file)
     this.#failures = []
     const report = await reload(++this.#reloads, files, running)
@@ -129,6 +149,7 @@ export class Harness {
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))
     this.#tell('reload', report)
+    return report.outcome !== 'kept' && report.outcome !== 'rolled-back'
   }
 
   #error(error: unknown, unseen: boolean): void {

@@ -75,8 +75,9 @@ export function harnessHmr(options: Options): Plugin<Api> {
     async closeServer({ reason }) {
       const closing = served.splice(0, reason === 'restart' ? served.length - 1 || 1 : served.length)
       for (const { harness, stopListening } of closing) {
-        stopListening?.()
         await harness.stop()
+        // Last: until then a second Ctrl-C is ours.
+        stopListening?.()
       }
     }
   }

@@ -20,16 +20,19 @@ export async function install(
 ): Promise<true> {
   const installed: Fiber[] = []
   try {
+    const expected = [...dependents].filter(fiber => active.has(fiber))
     for (const { instance, plugin } of replacements) {
       const { parent } = instance.fiber
       // A parent that went away meanwhile took its children with it.
       if (parent.fiber.uid === null) continue
       const fiber = await fibers.install(parent, plugin, instance.config, instance.fiber)
       installed.push(fiber)
-      if (active.has(instance.fiber) && !isActive(fiber))
-        throw new Error(`provider "${fiber.name}" did not become active: ${reason(fiber)}`)
+      if (active.has(instance.fiber)) expected.push(fiber)
     }
-    await comeBack(dependents, active, new Set(installed), fibers)
+    retryFailed(installed, fibers)
+    const busy = () => expected.filter(isBusy)
+    while (busy().length > 0) await Promise.allSettled(busy().map(async ({ inertia }) => inertia))
+    for (const fiber of expected) await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
     return true
   } catch (error) {
     for (const fiber of installed.toReversed()) await fiber.dispose()
@@ -37,33 +40,23 @@ export async function install(
   }
 }
 
-/** Waits for the fibers that run on a replaced service, and gives those that failed on it another try. */
-async function comeBack(
-  dependents: Iterable<Fiber>,
-  active: ReadonlySet<Fiber>,
-  installed: ReadonlySet<Fiber>,
-  fibers: Fibers
-): Promise<void> {
-  const services = fibers.services(installed)
+/** Fibers that failed on a service that is replaced now: Cordis itself never runs them again. */
+function retryFailed(installed: Fiber[], fibers: Fibers): void {
+  const services = fibers.services(new Set(installed))
   for (const fiber of fibers.all()) {
     if (fiber.state === FiberState.FAILED && services.some(name => name in fiber.inject)) fibers.retry(fiber)
   }
-  const waiting = [...dependents]
-  for (let busy = waiting.filter(isBusy); busy.length > 0; busy = waiting.filter(isBusy)) {
-    await Promise.allSettled(busy.map(async ({ inertia }) => inertia))
-  }
-  for (const fiber of waiting) {
-    // Disposed: it belonged to a parent that has applied it anew. Unloading: its drain was abandoned.
-    if (!active.has(fiber) || fiber.uid === null || isActive(fiber) || fiber.state === FiberState.UNLOADING) continue
-    const cause = await fiber.await().then(
-      () => undefined,
-      (error: unknown) => error
-    )
-    throw new Error(
-      `dependent "${fiber.name}" did not come back: ${cause instanceof Error ? cause.message : reason(fiber)}`,
-      { cause }
-    )
-  }
+}
+
+async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promise<void> {
+  // Disposed: it belonged to a parent that has applied it anew. Unloading: its drain was abandoned.
+  if (fiber.uid === null || isActive(fiber) || fiber.state === FiberState.UNLOADING) return
+  const cause = await fiber.await().then(
+    () => undefined,
+    (error: unknown) => error
+  )
+  const why = cause instanceof Error ? cause.message : reason(fiber)
+  throw new Error(`${role} "${fiber.name}" did not come back: ${why}`, { cause })
 }
 
 /** A dependent that is still unloading after the deadline would block for ever. */

@@ -34,6 +34,7 @@ export class Ledger {
   readonly #isProvider: (module: string) => boolean
   readonly #entries = new Set<LedgerEntry>()
   readonly #known = new WeakMap<AsyncLocalStorage<unknown>, LedgerEntry>()
+  readonly #scopes = new Set<WeakRef<BoundaryScope<never>>>()
   readonly #builtin: Exports
 
   /** `isOurs` tells the modules of this harness from another's, `isProvider` those that a storage can belong to. */
@@ -70,6 +71,7 @@ export class Ledger {
 
   /** Notes a storage that is being created right now. A scope's storage comes twice: when created, and when announced. */
   record(storage: AsyncLocalStorage<unknown>, scope?: BoundaryScope<never>): void {
+    if (scope) this.#scopes.add(new WeakRef(scope))
     const known = this.#known.get(storage)
     if (known) {
       if (scope) known.scope = new WeakRef(scope)
@@ -99,6 +101,15 @@ export class Ledger {
   /** Every storage that is alive now. */
   live(): LedgerEntry[] {
     return [...this.#entries].filter(({ storage }) => storage.deref() !== undefined)
+  }
+
+  /** Makes every scope notice which of its boundaries have settled: it holds those, and what opened them, until it looks. */
+  sweep(): void {
+    for (const ref of this.#scopes) {
+      const scope = ref.deref()
+      if (!scope || scope.state === 'disposed') this.#scopes.delete(ref)
+      else scope.boundaries()
+    }
   }
 
   /** Forgets entries whose storage is collected and was reported so. */

@@ -3,7 +3,7 @@
  * drops a change that comes less than 50 ms after the previous one of the same file, and an editor that truncates before
  * it writes is announced while the file is empty.
  */
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 
 /** Milliseconds after which a file that was read is looked at again; longer than chokidar's blind time. */
 const LOOK_AGAIN = 75
@@ -21,8 +21,11 @@ export class Saves {
     this.#changed = changed
   }
 
-  /** Resolves when the file can be read: it has content, or it is empty for good, or it is gone. */
-  async ready(file: string): Promise<void> {
+  /**
+   * Resolves with the file's content when it can be read: it has some, or it is empty for good. `undefined` when the file
+   * is gone.
+   */
+  async read(file: string): Promise<string | undefined> {
     const start = performance.now()
     let now = await signature(file)
     while (now.size === 0 && performance.now() - start < EMPTY_FOR) {
@@ -36,6 +39,7 @@ export class Saves {
       })
     }, LOOK_AGAIN)
     this.#timers.add(timer.unref())
+    return readFile(file, 'utf8').catch(() => undefined)
   }
 
   /** Stops looking. */

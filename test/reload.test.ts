@@ -208,6 +208,48 @@ describe('bad code', () => {
   })
 })
 
+describe('a change over two files', () => {
+  const method = (name: string) => (source: string) =>
+    source.replace('scope = new', `${name}() { return '${name}' }\n scope = new`)
+
+  test('comes live with the second save, and another provider reloads meanwhile', async () => {
+    const uses = (name: string) => (source: string) =>
+      source.replace(/seq.push\('loop on '.*/, `seq.push(ctx.agents.${name}())`)
+    const app = await createApp({
+      ...files,
+      'providers/agents.ts': method('first')(files['providers/agents.ts']),
+      'providers/loop.ts': uses('first')(files['providers/loop.ts'])
+    })
+    await app.next('ready')
+    const renamed = await app.edit('providers/agents.ts', source => source.replaceAll('first', 'second'))
+    expect(renamed).toMatchObject({
+      outcome: 'rolled-back',
+      error: { message: expect.stringContaining('first is not a function') }
+    })
+    app.write('providers/sibling.ts', files['providers/sibling.ts'].replace('sibling up', 'sibling up again'))
+    expect((await app.next('reload')).outcome).toBe('rolled-back')
+    expect(await app.next('reload')).toMatchObject({ outcome: 'reloaded', providers: [{ name: 'sibling' }] })
+    seq.length = 0
+    const both = await app.edit('providers/loop.ts', source => source.replaceAll('first', 'second'))
+    expect(both.outcome).toBe('reloaded')
+    expect(both.providers.map(({ name }) => name).toSorted()).toEqual(['Loop', 'agents'])
+    expect(seq.at(-1)).toBe('second')
+  })
+
+  test('a new helper that was broken comes live when it is mended', async () => {
+    const app = await createApp({ ...files, 'providers/fresh.ts': `export const fresh = = 1` })
+    await app.next('ready')
+    const kept = await app.edit(
+      'providers/agents.ts',
+      source => `import { fresh } from './fresh.ts'\n${v('v2')(source)}\nseq.push(fresh)`
+    )
+    expect(kept.error?.location).toMatchObject({ file: join(app.root, 'providers/fresh.ts'), line: 1 })
+    app.write('providers/fresh.ts', `export const fresh = 'mended'`)
+    expect((await app.next('reload')).outcome).toBe('reloaded')
+    expect(seq).toContain('mended')
+  })
+})
+
 describe('importers that are left as they are', () => {
   test('see the new exports', async () => {
     const app = await createApp({
