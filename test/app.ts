@@ -97,7 +97,7 @@ export async function createApp(
     // Without Cordis' tracing proxy, which is made anew for each read.
     service: name => {
       const traced = plugin.api!.harness!.running!.fibers.root.get(name) as { [original]?: never } | undefined
-      return traced?.[original] as never
+      return (traced?.[original] ?? traced) as never
     }
   }
 }

@@ -160,7 +160,10 @@ describe('a save while three agents are in the middle of turns', () => {
         ['cy', 'cy']
       ]
     })
-    if (!isRegistry) return void expect(await server.line(/ (collected|retained) /)).toContain(' collected ')
+    if (!isRegistry) {
+      expect(await server.line(/ (collected|retained) /)).toContain(' collected ')
+      return
+    }
     const lives = server.messages.filter(({ kind }) => kind === 'registry').map(({ is }) => is)
     expect(lives).toEqual(['constructed', 'disposed', 'constructed'])
     server.send({ do: 'kept' })

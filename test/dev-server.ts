@@ -103,7 +103,7 @@ export class DevServer {
 
   /** Sends a command to the probe. */
   send(message: object): void {
-    this.process.send!(message)
+    this.process.send(message)
   }
 
   /** Sends a signal to the command and all that it started. */

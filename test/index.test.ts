@@ -72,7 +72,7 @@ describe('the plugin', () => {
     }
     const app = await createApp({ ...files, 'ssr.ts': 'export const a = 1' }, {}, { plugins: [observer] })
     await app.next('ready')
-    await app.server.environments['ssr']!.transformRequest('/ssr.ts')
+    await app.server.environments['ssr'].transformRequest('/ssr.ts')
     app.write('ssr.ts', 'export const a = 2')
     await updated
     expect(updates).toEqual(['client 0', 'ssr 1', 'harness 0'])

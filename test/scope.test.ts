@@ -148,7 +148,7 @@ describe("a returned Promise keeps its identity and is waited for without runnin
   }
   class Then extends Promise<unknown> {
     static {
-      Object.defineProperty(this.prototype, 'then', { get: touch('then') })
+      void Object.defineProperty(this.prototype, 'then', { get: touch('then') })
     }
   }
   class Braces extends Promise<unknown> {
