@@ -1,0 +1,63 @@
+import type { Context } from 'cordis'
+import { AgentExecution } from './providers/agent-execution.ts'
+import { AgentLoop } from './providers/agent-loop.ts'
+import { AgentRegistry } from './providers/agents.ts'
+import { BasicTools } from './providers/basic-tools.ts'
+import { consoleLog } from './providers/console-log.ts'
+import { SimulatedModel } from './providers/llm.ts'
+import { PromptAssembly } from './providers/prompt.ts'
+import { Residents, type ResidentsConfig } from './providers/residents.ts'
+import { SessionLog } from './providers/session-log.ts'
+import { SessionStore } from './providers/sessions.ts'
+import { ToolRuntime } from './providers/tools.ts'
+import { HostTransport, type TransportConfig } from './providers/transport.ts'
+import { Visitor } from './providers/visitor.ts'
+
+/** Options of the harness. */
+export interface HarnessConfig {
+  /** The directory of the session files; in memory without it. */
+  sessionsDir?: string
+  /** The agents that are there from the first start, with their first prompts. */
+  agents?: ResidentsConfig
+  /** Milliseconds per token of the simulated model. */
+  latency?: number
+  /** Milliseconds between two questions of the visitor; 0 keeps it away. */
+  visits?: number
+  /** Whether to print a line for what happens. */
+  log?: boolean
+  /** Where the host-aware transport delivers to. */
+  deliver?: TransportConfig['deliver']
+}
+
+const RESIDENTS: ResidentsConfig = {
+  ada: ['What do you know about rivers?', 'use wait 1500 then add 2 3'],
+  bo: ['Tell me, slow and in order, what owls do', 'use note buy bread then lookup owls'],
+  cy: ['spawn: use lookup tides then wait 500', 'use lookup bridges and add 40 2']
+}
+
+const HINT = `
+  try  change and save playground/providers/agents.ts while the agents talk: the registry is replaced, they go on
+       break it: the old version goes on
+       slow them down in playground/providers/llm.ts: what they say next is slower
+
+`
+
+/** Composes a small, complete agent harness on `ctx`. */
+export default async function harness(ctx: Context, config: HarnessConfig = {}): Promise<void> {
+  const { sessionsDir, agents = RESIDENTS, latency = 40, visits = 4000, log = true, deliver } = config
+  // In memory the lines are the entry's, so that they outlive a reload of the log.
+  await ctx.plugin(SessionLog, { dir: sessionsDir, memory: new Map() })
+  ctx.plugin(AgentRegistry)
+  ctx.plugin(SessionStore)
+  ctx.plugin(ToolRuntime)
+  ctx.plugin(PromptAssembly)
+  ctx.plugin(SimulatedModel, { latency })
+  ctx.plugin(BasicTools)
+  ctx.plugin(AgentExecution)
+  ctx.plugin(HostTransport, { deliver })
+  ctx.plugin(AgentLoop)
+  if (log) ctx.plugin(consoleLog, {})
+  ctx.plugin(Residents, agents)
+  if (visits > 0) ctx.plugin(Visitor, { every: visits })
+  if (log) process.stdout.write(HINT)
+}

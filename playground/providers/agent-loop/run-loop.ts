@@ -1,0 +1,26 @@
+import type { Context } from 'cordis'
+import type { Agent } from '../agents.ts'
+import type { Driver } from './driver.ts'
+import { runTurn } from './turn.ts'
+
+/** What the functions of the loop share. The agent is not in it: each of them asks who initiated it. */
+export interface Loop extends Pick<Context, 'agents' | 'tools' | 'prompt' | 'llm'> {
+  driverOf(agent: Agent): Driver
+  emit(agent: Agent, delta: AgentDelta): void
+}
+
+/** A piece of an answer that is being streamed; nothing of it is on record. */
+export interface AgentDelta {
+  promptId: string
+  step: number
+  text: string
+}
+
+/** Answers the prompts of the initiating agent in order, until its driver parks. */
+export async function runLoop(loop: Loop): Promise<void> {
+  const driver = loop.driverOf(loop.agents.requireInitiator())
+  while (!driver.parking) {
+    if (driver.progress.queue.length > 0) await runTurn(loop)
+    else await driver.idle()
+  }
+}

@@ -1,0 +1,22 @@
+import type { Loop } from './run-loop.ts'
+import { runStep } from './step.ts'
+import { runToolCall } from './tool-call.ts'
+
+const MAX_STEPS = 32
+
+/** Goes on with the open turn, or opens one for the first prompt, until it ends or the driver parks. */
+export async function runTurn(loop: Loop): Promise<void> {
+  const agent = loop.agents.requireInitiator()
+  const { session } = agent
+  const driver = loop.driverOf(agent)
+  const { progress } = driver
+  if (!progress.turn) session.append('turn', { promptId: progress.queue[0]!.promptId })
+  const turn = progress.turn!
+  const signal = driver.beginTurn()
+  while (progress.turn === turn && !driver.parking && !signal.aborted) {
+    if (turn.calls.length > 0) await runToolCall(loop)
+    else if (turn.steps < MAX_STEPS) await runStep(loop)
+    else session.append('failed', { promptId: turn.promptId, error: `no answer after ${MAX_STEPS} steps` })
+  }
+  if (progress.turn !== turn) await session.flush()
+}

@@ -1,0 +1,153 @@
+import { Context, type Events, type Fiber, type Plugin } from 'cordis'
+import { expect, onTestFinished } from 'vitest'
+import { AgentExecution } from '../../playground/providers/agent-execution.ts'
+import { AgentLoop } from '../../playground/providers/agent-loop.ts'
+import { AgentRegistry } from '../../playground/providers/agents.ts'
+import { BasicTools } from '../../playground/providers/basic-tools.ts'
+import { SimulatedModel } from '../../playground/providers/llm.ts'
+import { PromptAssembly } from '../../playground/providers/prompt.ts'
+import { SessionLog } from '../../playground/providers/session-log.ts'
+import { SessionStore, type SessionEvent } from '../../playground/providers/sessions.ts'
+import { ToolRuntime } from '../../playground/providers/tools.ts'
+import { HostTransport } from '../../playground/providers/transport.ts'
+import { deferred, promptly } from '../promptly.ts'
+
+const providers = {
+  'session-log': SessionLog,
+  agents: AgentRegistry,
+  sessions: SessionStore,
+  tools: ToolRuntime,
+  prompt: PromptAssembly,
+  llm: SimulatedModel,
+  'basic-tools': BasicTools,
+  'agent-execution': AgentExecution,
+  transport: HostTransport,
+  'agent-loop': AgentLoop
+} as const
+
+export type ProviderName = keyof typeof providers
+export const providerNames = Object.keys(providers) as ProviderName[]
+
+/** What the tests wait with: nothing here sleeps. */
+export class Harness {
+  readonly root = new Context()
+  readonly problems: string[] = []
+  private readonly configs: Partial<Record<ProviderName, unknown>>
+  private readonly fibers = new Map<ProviderName, Fiber>()
+
+  constructor(configs: Partial<Record<ProviderName, unknown>>) {
+    this.configs = { 'session-log': { memory: new Map() }, ...configs }
+    this.root.logger.exporter({
+      levels: { default: 1 },
+      export: message => this.problems.push(`${message.type} ${message.args.map(String).join(' ')}`)
+    })
+  }
+
+  async install(name: ProviderName): Promise<void> {
+    const fiber = this.root.plugin(providers[name] as Plugin, this.configs[name])
+    this.fibers.set(name, fiber)
+    await fiber
+  }
+
+  fiber(name: ProviderName): Fiber {
+    return this.fibers.get(name)!.ctx.fiber
+  }
+
+  async dispose(name: ProviderName): Promise<void> {
+    await promptly(this.fiber(name).dispose(), `disposal of ${name}`)
+  }
+
+  /** Replaces a provider the way the plugin does, or without a word when `announced` is false. */
+  async reload(name: ProviderName, { announced = true, grace = 2000 } = {}): Promise<void> {
+    const fiber = this.fiber(name)
+    const services = Object.entries(fiber.store ?? {})
+      .filter(([, impl]) => impl.fiber === fiber)
+      .map(([key]) => key)
+    if (announced) await this.announce(services, grace)
+    await this.dispose(name)
+    await this.install(name)
+    await this.settled()
+    if (announced) await this.root.parallel('harness-hmr/after-reload')
+  }
+
+  /** Waits for the drivers to park, and for `grace` milliseconds at most. */
+  private async announce(services: string[], grace: number): Promise<void> {
+    const over = new AbortController()
+    const late = deferred()
+    const timer = setTimeout(() => (over.abort(), late.resolve()), grace)
+    await Promise.race([
+      late.promise,
+      this.root.parallel('harness-hmr/before-reload', { services, signal: over.signal })
+    ])
+    clearTimeout(timer)
+  }
+
+  /** Every provider has come back as far as it can. */
+  async settled(): Promise<void> {
+    for (const fiber of this.fibers.values()) await promptly(fiber.await(), 'providers settle')
+  }
+
+  /** The next event of that name for which `matches` holds. */
+  event<K extends keyof Events & string>(name: K, matches: (event: any) => boolean = () => true): Promise<any> {
+    const seen = new Promise(resolve => {
+      const off = this.root.on(name, ((event: unknown) => {
+        if (!matches(event)) return
+        off()
+        resolve(event)
+      }) as Events[K])
+    })
+    return promptly(seen, name)
+  }
+
+  /** The next event of that type on the record of a session. */
+  recorded(
+    sessionId: string,
+    type: SessionEvent['type'],
+    matches: (event: any) => boolean = () => true
+  ): Promise<void> {
+    return this.event(
+      'session/event',
+      update => update.sessionId === sessionId && update.event.type === type && matches(update.event)
+    )
+  }
+
+  record(id: string): readonly SessionEvent[] {
+    return this.root.sessions.read(id)
+  }
+}
+
+/** A harness of all providers (except those in `without`), disposed with the test, which must have logged no problem. */
+export async function boot(
+  configs: Partial<Record<ProviderName, unknown>> = {},
+  without: ProviderName[] = []
+): Promise<Harness> {
+  const harness = new Harness(configs)
+  onTestFinished(async () => {
+    await promptly(harness.root.fiber.dispose(), 'end of the harness')
+  })
+  for (const name of providerNames) if (!without.includes(name)) await harness.install(name)
+  return harness
+}
+
+/** Sequence without a gap, each prompt ended once, each call with one result unless its turn was given up. */
+export function expectSound(events: readonly SessionEvent[]): void {
+  expect(events.map(event => event.seq)).toEqual(events.map((_, index) => index))
+  const ids = (...types: SessionEvent['type'][]) =>
+    events.filter(event => types.includes(event.type)).map(event => (event.data as { promptId: string }).promptId)
+  const cancelled = new Set(ids('cancelled'))
+  const kept = (promptIds: string[]) => promptIds.filter(promptId => !cancelled.has(promptId))
+  expect(ids('answer', 'failed', 'cancelled').toSorted()).toEqual(ids('prompt').toSorted())
+  expect(ids('answer', 'failed')).toEqual(kept(ids('prompt')))
+  expect(kept(ids('turn'))).toEqual(kept(ids('prompt')))
+  const calls = events.flatMap(event =>
+    event.type === 'step' && !cancelled.has(event.data.promptId) ? event.data.calls : []
+  )
+  const results = events.flatMap(event => (event.type === 'result' ? [event.data.callId] : []))
+  expect(new Set(results).size).toBe(results.length)
+  expect(results).toEqual(expect.arrayContaining(calls.map(call => call.callId)))
+}
+
+/** What was answered, in order. */
+export function answers(events: readonly SessionEvent[]): string[] {
+  return events.flatMap(event => (event.type === 'answer' ? [event.data.text] : []))
+}

@@ -1,0 +1,161 @@
+import { describe, expect, test } from 'vitest'
+import { readScript } from '../../playground/providers/llm/script.ts'
+import type { HostRequest } from '../../playground/providers/transport.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
+import { boot } from './fixture.ts'
+
+describe('ctx.agentExecution', () => {
+  test('carries the frame that was given and the agent of a driver', async () => {
+    const harness = await boot()
+    const { agents, agentExecution } = harness.root
+    expect(agentExecution.current()).toBeUndefined()
+    expect(() => agentExecution.require()).toThrow('no agent execution context is active')
+    const ada = await agents.create({ id: 'ada' })
+    const frame = { agent: ada }
+    await agentExecution.run(frame, async () => {
+      await turn()
+      expect(agentExecution.require()).toBe(frame)
+      expect(agents.requireInitiator()).toBe(ada)
+      agentExecution.run(undefined, () => {
+        expect(agentExecution.current()).toBeUndefined()
+        expect(agents.currentInitiator()).toBeUndefined()
+      })
+    })
+    agents.withInitiator(ada, () => expect(agentExecution.require()).toEqual({ agent: ada }))
+  })
+
+  test('returns the exact Promise and gives the caller its own frame back', async () => {
+    const harness = await boot()
+    const { agents, agentExecution } = harness.root
+    const [ada, bo] = [await agents.create({ id: 'ada' }), await agents.create({ id: 'bo' })]
+    const promise = Promise.resolve(1)
+    agentExecution.run({ agent: ada }, () => {
+      expect(agentExecution.run({ agent: bo }, () => promise)).toBe(promise)
+      expect(() =>
+        agentExecution.run({ agent: bo }, () => {
+          throw new Error('thrown')
+        })
+      ).toThrow('thrown')
+      expect(agentExecution.require().agent).toBe(ada)
+    })
+  })
+
+  test('drains, is disposed, and goes and returns with ctx.agents', async () => {
+    const harness = await boot()
+    const { root } = harness
+    const { agentExecution } = root
+    const ada = await root.agents.create({ id: 'ada' })
+    const gate = deferred()
+    const seq: string[] = []
+    const running = agentExecution.run({ agent: ada }, async () => {
+      await gate.promise
+      seq.push(`reads ${agentExecution.require().agent.id}`)
+    })
+    const disposed = harness.dispose('agents').then(() => seq.push('disposed'))
+    await turn()
+    expect(root.get('agentExecution')).toBeUndefined()
+    expect(() => agentExecution.run(undefined, () => {})).toThrow('agent execution service is disposed')
+    gate.resolve()
+    await Promise.all([running, disposed])
+    expect(seq).toEqual(['reads ada', 'disposed'])
+    expect(() => agentExecution.current()).toThrow('agent execution service is disposed')
+    await harness.install('agents')
+    await harness.settled()
+    expect(root.agentExecution.current()).toBeUndefined()
+  })
+})
+
+describe('the host-aware transport', () => {
+  test('derives the session header itself, and nothing that a model sees, passes or leaves on record names it', async () => {
+    const requests: HostRequest[] = []
+    const deliver = async (request: HostRequest) => (await turn(), requests.push(request), 'received')
+    const harness = await boot({ transport: { deliver } })
+    const { agents, tools } = harness.root
+    const ids = ['ada', 'bo']
+    await Promise.all(
+      ids.map(async id => {
+        const agent = await agents.create({ id })
+        await promptly(agent.prompt('use send /inbox hello sessionId=mallory').answer(), 'answer')
+      })
+    )
+    expect(requests.map(({ headers }) => headers['X-Harness-Session-Id'])).toEqual(expect.arrayContaining(ids))
+    expect(requests.map(({ body }) => body)).toEqual(['hello sessionId=mallory', 'hello sessionId=mallory'])
+    const visible = JSON.stringify([
+      tools.list(),
+      ...ids.map(id => harness.record(id).filter(event => event.type !== 'created'))
+    ])
+    expect(visible).not.toMatch(/X-Harness|session-id|"(?:session|sessionId|agent|agentId)"/i)
+  })
+
+  test('takes no identity from an argument, and sends nothing for nobody', async () => {
+    const requests: HostRequest[] = []
+    const harness = await boot({
+      transport: { deliver: (request: HostRequest) => (requests.push(request), 'received') }
+    })
+    const { agents, tools, transport } = harness.root
+    const ada = await agents.create({ id: 'ada' })
+    const { signal } = new AbortController()
+    const args = { path: '/', body: '', headers: { 'X-Harness-Session-Id': 'mallory' }, sessionId: 'mallory' }
+    await agents.withInitiator(ada, () => tools.execute({ agent: ada, callId: 'c', name: 'send', args, signal }))
+    expect(requests).toEqual([{ path: '/', body: '', headers: { 'X-Harness-Session-Id': 'ada' } }])
+    await expect(transport.send('/', '')).rejects.toThrow('no initiating agent is active')
+  })
+})
+
+describe('the simulated model', () => {
+  const tools = [
+    {
+      name: 'add',
+      description: '',
+      parameters: { a: { type: 'number', description: '' }, b: { type: 'number', description: '' } }
+    },
+    { name: 'note', description: '', parameters: { text: { type: 'string', description: '' } } }
+  ] as const
+
+  test.each([
+    ['hello', []],
+    ['use add 2 3', [[{ name: 'add', args: { a: 2, b: 3 } }]]],
+    [
+      'please use add 2 3 and note buy bread then add 4 5',
+      [
+        [
+          { name: 'add', args: { a: 2, b: 3 } },
+          { name: 'note', args: { text: 'buy bread' } }
+        ],
+        [{ name: 'add', args: { a: 4, b: 5 } }]
+      ]
+    ],
+    ['use unknown x y', [[{ name: 'unknown', args: {} }]]],
+    [
+      'use add 1 1 spawn: use add 2 3 then note x',
+      [[{ name: 'add', args: { a: 1, b: 1 } }], [{ name: 'spawn', args: { text: 'use add 2 3 then note x' } }]]
+    ]
+  ])('reads the script of "%s"', (text, script) => {
+    expect(readScript(text, [...tools])).toEqual(script)
+  })
+
+  test('streams the same for the same session, step and prompt, and stops with the reason of the signal', async () => {
+    const { root } = await boot()
+    const messages = [{ role: 'user', text: 'use add 1 2' }] as const
+    const stream = (signal = new AbortController().signal) =>
+      root.llm.generate({ sessionId: 'ada', system: '', messages, tools: root.tools.list(), signal })
+    const collect = async () => {
+      const deltas = []
+      for await (const delta of stream()) deltas.push(delta)
+      return deltas
+    }
+    expect(await collect()).toEqual(await collect())
+    const reason = new Error('enough')
+    await expect(stream(AbortSignal.abort(reason)).next()).rejects.toBe(reason)
+  })
+})
+
+describe('tools', () => {
+  test('refuse a second one of the same name, and one that yields without being idempotent', async () => {
+    const { root } = await boot()
+    const tool = { name: 'one', description: '', parameters: {}, execute: () => '' }
+    root.tools.register(tool)
+    expect(() => root.tools.register(tool)).toThrow('tool "one" is already registered')
+    expect(() => root.tools.register({ ...tool, name: 'two', yields: true })).toThrow('must be idempotent')
+  })
+})
