@@ -25,8 +25,8 @@ declare module 'cordis' {
   }
 }
 
-/** `FiberState.UNLOADING`; the enum is ambient and const, so its members cannot be imported. */
-const UNLOADING = 5
+/** `FiberState.UNLOADING`: the enum is ambient and const, so that its members cannot be imported. */
+const isUnloading = ({ state }: { state: number }): boolean => state === 5
 
 /** Creates, resumes and drives agents (`ctx.agentLoop`); every agent on record that has not ended is driven. */
 export class AgentLoop implements AgentFactory {
@@ -61,7 +61,7 @@ export class AgentLoop implements AgentFactory {
     const install = () => [ctx.reflect.provide('agentLoop', this), agents.setFactory(this)] as const
     // At the very start of the unload: nothing may arrive between that and the end of what has arrived.
     ctx.on('internal/status', fiber => {
-      if (fiber === ctx.fiber && Number(fiber.state) === UNLOADING) this.stop()
+      if (fiber === ctx.fiber && isUnloading(fiber)) this.stop()
     })
     ctx.effect(function* () {
       yield () => driving.dispose()

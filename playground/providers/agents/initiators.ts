@@ -2,8 +2,8 @@ import type { Context, Fiber } from 'cordis'
 import { BoundaryScope } from 'harness-hmr/scope'
 import type { Agent } from '../agents.ts'
 
-/** `FiberState.UNLOADING`; the enum is ambient and const, so its members cannot be imported. */
-const UNLOADING = 5
+/** `FiberState.UNLOADING`: the enum is ambient and const, so that its members cannot be imported. */
+const isUnloading = ({ state }: { state: number }): boolean => state === 5
 
 /** The initiating agent of an asynchronous operation: the carrier behind `ctx.agents` (RFC, "Decision"). */
 export class Initiators {
@@ -42,7 +42,7 @@ export class Initiators {
    */
   closeOnUnload(ctx: Context): () => unknown {
     return ctx.on('internal/status', fiber => {
-      if (Number(fiber.state) === UNLOADING && isWithin(ctx.fiber, fiber)) this.close()
+      if (isUnloading(fiber) && isWithin(ctx.fiber, fiber)) this.close()
     })
   }
 }
