@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
 import { createLogger, createServer, type InlineConfig, type ViteDevServer } from 'vite'
 import { onTestFinished } from 'vitest'
 import type { Harness, HarnessEvents } from '../plugin/harness.ts'
@@ -145,6 +146,6 @@ function queues(harness: Harness): App['next'] {
 
 function collect(lines: string[]) {
   const logger = createLogger('info', { allowClearScreen: false })
-  const push = (line: string) => void lines.push(line)
+  const push = (line: string) => void lines.push(stripVTControlCharacters(line))
   return { ...logger, info: push, warn: push, warnOnce: push, error: push }
 }

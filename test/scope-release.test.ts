@@ -185,11 +185,11 @@ test('the async stack trace of a caller is intact, also while a drain is under w
     await scope.run({}, innermost)
   }
   const plain = theCaller().catch((error: Error) => error.stack)
-  expect(await plain).toMatch(/at async innermost|at innermost/)
-  expect(await plain).toContain('at async theCaller')
+  expect(await plain).toMatch(/at (async )?innermost/)
+  expect(await plain).toMatch(/at (async )?theCaller/)
   const draining = theCaller().catch((error: Error) => error.stack)
   const drained = scope.drain()
-  expect(await draining).toContain('at async theCaller')
+  expect(await draining).toMatch(/at (async )?theCaller/)
   await promptly(drained, 'drain')
 })
 

@@ -1,4 +1,5 @@
 import type { Context } from 'cordis'
+import type { Agent } from './agents.ts'
 
 /** Options of the visitor. */
 export interface VisitorConfig {
@@ -21,12 +22,14 @@ export class Visitor {
 
   constructor(ctx: Context, { every = 2500 }: VisitorConfig = {}) {
     const { agents } = ctx
-    let visits = 0
+    // Whom and what to ask is read from the sessions: a visitor that was reloaded does not start over.
+    const asked = (agent: Agent) => agent.session.events.length
     const visit = () => {
-      const idle = agents.list().filter(agent => agent.idle)
-      if (idle.length === 0) return
-      idle[visits % idle.length]!.prompt(QUESTIONS[visits % QUESTIONS.length]!)
-      visits++
+      const [agent] = agents
+        .list()
+        .filter(resident => resident.idle && !resident.parent)
+        .toSorted((a, b) => asked(a) - asked(b))
+      agent?.prompt(QUESTIONS[asked(agent) % QUESTIONS.length]!)
     }
     ctx.effect(() => {
       // The timer is nobody's: it must not inherit the agent that happens to be running.

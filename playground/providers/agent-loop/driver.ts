@@ -15,11 +15,11 @@ export class Driver {
   yielding = false
   /** Settles when the drive that was started last has stopped. */
   done: Promise<void> = Promise.resolve()
+  /** The signal of the turn that is open or was last. */
+  signal = new AbortController().signal
   private readonly drive: () => Promise<void>
   private driving = false
   private stopped = false
-  /** The signal of the turn that is open or was last. */
-  signal = new AbortController().signal
   private abort: (reason: Error) => void = () => {}
   private wakeUp = () => {}
 

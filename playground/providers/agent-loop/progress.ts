@@ -27,7 +27,6 @@ export class Progress {
   private readonly waiting: QueuedPrompt[] = []
   private readonly said: Message[] = []
   private open: OpenTurn | undefined
-  private over = false
 
   constructor(session: Session) {
     this.session = session
@@ -48,11 +47,6 @@ export class Progress {
     return this.read().said
   }
 
-  /** The agent has ended for good. */
-  get ended(): boolean {
-    return this.read().over
-  }
-
   private read(): this {
     const { events } = this.session
     while (this.seen < events.length) this.apply(events[this.seen++]!)
@@ -62,6 +56,7 @@ export class Progress {
   private apply({ type, data }: SessionEvent): void {
     switch (type) {
       case 'created':
+      case 'ended':
         return
       case 'prompt':
         this.waiting.push({ promptId: data.promptId, text: data.text })
@@ -92,9 +87,6 @@ export class Progress {
       case 'failed':
       case 'cancelled':
         return this.close(data.promptId)
-      case 'ended':
-        this.over = true
-        return
       default:
         return type satisfies never
     }
