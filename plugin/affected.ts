@@ -8,15 +8,23 @@ export interface ModuleGraph {
   entry: string
   /** The modules that import `id`. */
   importers(id: string): Iterable<string>
+  /** Whether `importer` has accepted new versions of `dep` (`import.meta.hot.accept`); of itself when they are the same. */
+  accepts(importer: string, dep: string): boolean
   /** Whether the module defines and exports a plugin that is registered. */
   isProvider(id: string): boolean
   /** Whether `importer`'s own plugin is the parent of a fiber of `provider`'s plugins. */
   composes(importer: string, provider: string): boolean
 }
 
+/** A new version that is handed over instead of replacing its importer. */
+export interface Acceptance {
+  by: string
+  dep: string
+}
+
 /** What a change asks for. */
 export type Plan =
-  | { kind: 'reload'; modules: Set<string>; providers: Set<string> }
+  | { kind: 'reload'; modules: Set<string>; providers: Set<string>; accepted: Acceptance[] }
   | { kind: 'restart'; reason: string }
   | { kind: 'ignored'; reason: string }
 
@@ -36,23 +44,38 @@ export type Plan =
 export function affected(changed: Iterable<string>, graph: ModuleGraph): Plan {
   const modules = new Set<string>()
   const providers = new Set<string>()
+  const accepted: Acceptance[] = []
   const queue = [...changed].map(id => [id])
   for (const path of queue) {
     const id = path.at(-1)!
     if (modules.has(id)) continue
     modules.add(id)
-    if (id === graph.entry) return { kind: 'restart', reason: restartReason(path) }
-    if (graph.isProvider(id)) providers.add(id)
-    else for (const importer of graph.importers(id)) queue.push([...path, importer])
+    if (graph.accepts(id, id)) accepted.push({ by: id, dep: id })
+    else if (id === graph.entry) return { kind: 'restart', reason: restartReason(path) }
+    if (graph.isProvider(id) && id !== graph.entry) providers.add(id)
+    else if (!graph.accepts(id, id)) {
+      for (const importer of graph.importers(id)) {
+        if (graph.accepts(importer, id)) accepted.push({ by: importer, dep: id })
+        else queue.push([...path, importer])
+      }
+    }
   }
   // Iterating a set that grows: a provider that is found here is walked from as well.
-  for (const provider of providers) usersOf(provider, graph, modules, providers)
-  if (providers.size === 0) return { kind: 'ignored', reason: IGNORED.aside }
-  return { kind: 'reload', modules, providers }
+  for (const provider of providers) usersOf(provider, graph, modules, providers, accepted)
+  if (providers.size === 0 && accepted.length === 0) return { kind: 'ignored', reason: IGNORED.aside }
+  // Who is replaced anyway has its new version by importing it.
+  const handed = accepted.filter(({ by, dep }) => by === dep || !modules.has(by))
+  return { kind: 'reload', modules, providers, accepted: handed }
 }
 
 /** Adds the providers that use `provider`'s code, and the modules between. */
-function usersOf(provider: string, graph: ModuleGraph, modules: Set<string>, providers: Set<string>): void {
+function usersOf(
+  provider: string,
+  graph: ModuleGraph,
+  modules: Set<string>,
+  providers: Set<string>,
+  accepted: Acceptance[]
+): void {
   const below = new Map<string, string[]>([[provider, []]])
   const found: string[] = []
   for (const [id] of below) {
@@ -61,6 +84,10 @@ function usersOf(provider: string, graph: ModuleGraph, modules: Set<string>, pro
       continue
     }
     for (const importer of graph.importers(id)) {
+      if (id === provider && graph.accepts(importer, id)) {
+        accepted.push({ by: importer, dep: id })
+        continue
+      }
       if (importer === graph.entry || graph.composes(importer, provider)) continue
       const known = below.get(importer)
       if (known) known.push(id)

@@ -31,6 +31,8 @@ export interface HarnessListener {
   error(error: unknown, unseen: boolean): void
   /** Resolves when no reload runs. */
   idle(): Promise<void>
+  /** Modules have to be replaced although their code is the same. */
+  invalidate(ids: string[]): void
 }
 
 /**
@@ -58,7 +60,12 @@ export async function boot(
   const ledger = new Ledger(id => host.evaluates(id), isProvider)
   const undo = [ledger.listen(), installStackMapping()]
   try {
-    host = new Host(env, ledger, { inline, external: await cordisFolders(env, entry) })
+    host = new Host(env, ledger, {
+      inline,
+      external: await cordisFolders(env, entry),
+      onInvalidate: ids => listener.invalidate(ids)
+    })
+    undo.push(() => host.close())
     const exports = await host.import(entry)
     const plugin = entryPlugin(exports)
     if (!plugin)

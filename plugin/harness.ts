@@ -1,4 +1,5 @@
 /** One running harness: boot, one reload at a time, stop. */
+import { AsyncResource } from 'node:async_hooks'
 import { normalizePath, type DevEnvironment } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { describeError } from './describe-error.ts'
@@ -31,8 +32,10 @@ export class Harness {
   readonly #options: HarnessOptions
   readonly #listeners = new Set<Partial<HarnessEvents>>()
   readonly #saves = new Saves(file => this.changed(file))
-  /** Files whose save has not been looked at yet; what is saved meanwhile joins them. */
-  readonly #pending = new Set<string>()
+  /** Files and modules that have not been looked at yet; what is saved meanwhile joins them. */
+  readonly #pending: { files: Set<string>; modules: Set<string> } = { files: new Set(), modules: new Set() }
+  /** Reloads belong to nobody: one that ran in the async context of who asked for it would be let go by what it drains. */
+  readonly #context = new AsyncResource('harness-hmr')
   /** Files whose newest content is not what runs, with the content that could not be reloaded. */
   #dirty = new Map<string, string | undefined>()
   #state: State = { kind: 'idle' }
@@ -65,9 +68,12 @@ export class Harness {
   /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
   changed(file: string): void {
     if (this.#state.kind === 'stopped' || this.#isIrrelevant(normalizePath(file))) return
-    const isFirst = this.#pending.size === 0
-    this.#pending.add(normalizePath(file))
-    if (isFirst) void this.#enqueue(() => this.#apply())
+    this.#add('files', [normalizePath(file)])
+  }
+
+  /** Replaces modules although their code is the same: their importers decide as if they had been saved. */
+  invalidate(ids: string[]): void {
+    if (this.running) this.#add('modules', ids)
   }
 
   /** Resolves when what is queued now has run. */
@@ -91,6 +97,12 @@ export class Harness {
     return this.running !== undefined && this.#dirty.size === 0 && this.running.host.modulesOf(file).length === 0
   }
 
+  #add(kind: 'files' | 'modules', ids: string[]): void {
+    const isFirst = this.#pending.files.size + this.#pending.modules.size === 0
+    for (const id of ids) this.#pending[kind].add(id)
+    if (isFirst) void this.#enqueue(() => this.#apply())
+  }
+
   #tell<E extends keyof HarnessEvents>(event: E, ...args: Parameters<HarnessEvents[E]>): void {
     // One entry of the table at a time: TypeScript cannot see that the function and its arguments belong together.
     for (const listener of this.#listeners) (listener[event] as ((...args: unknown[]) => void) | undefined)?.(...args)
@@ -98,9 +110,8 @@ export class Harness {
 
   #enqueue(task: () => Promise<void>): Promise<void> {
     // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
-    return (this.#work = this.#work.then(task).catch((error: unknown) => {
-      this.#tell('error', describeError(error, 'install'))
-    }))
+    const work = this.#context.runInAsyncScope(() => this.#work.then(task))
+    return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'install'))))
   }
 
   async #boot(): Promise<void> {
@@ -110,7 +121,8 @@ export class Harness {
         audit: report => this.#tell('audit', report),
         slow: (providers, open) => this.#tell('slow', providers, open),
         error: (error, unseen) => this.#error(error, unseen),
-        idle: () => this.idle()
+        idle: () => this.idle(),
+        invalidate: ids => this.invalidate(ids)
       })
       this.#state = { kind: 'running', running }
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
@@ -124,27 +136,29 @@ export class Harness {
 
   async #apply(): Promise<void> {
     const saved = new Map<string, string | undefined>()
-    for (const file of this.#pending) saved.set(file, await this.#saves.read(file))
-    this.#pending.clear()
+    for (const file of this.#pending.files) saved.set(file, await this.#saves.read(file))
+    const modules = [...this.#pending.modules]
+    this.#pending.files.clear()
+    this.#pending.modules.clear()
     if (this.#state.kind === 'failed') return this.#boot()
     // With what could not be reloaded before, so that a change over two files comes live with the second; and without
     // it if that fails, so that a broken provider blocks no other.
     const news = [...saved].filter(([file, content]) => !this.#dirty.has(file) || this.#dirty.get(file) !== content)
-    if (news.length === 0) return
+    if (news.length === 0 && modules.length === 0) return
     const dirty = new Map([...this.#dirty, ...news])
-    if (await this.#reload([...dirty.keys()])) return this.#dirty.clear()
+    if (await this.#reload([...dirty.keys()], modules)) return this.#dirty.clear()
     const alone = news.map(([file]) => file).filter(file => !this.#dirty.has(file))
-    const isWorthIt = alone.length > 0 && alone.length < dirty.size
-    if (!isWorthIt || !(await this.#reload(alone))) this.#dirty = dirty
+    const isWorthIt = alone.length + modules.length > 0 && alone.length < dirty.size
+    if (!isWorthIt || !(await this.#reload(alone, modules))) this.#dirty = dirty
   }
 
   /** Whether the newest content of the files is what runs afterwards. */
-  async #reload(files: string[]): Promise<boolean> {
+  async #reload(files: string[], modules: string[]): Promise<boolean> {
     const { running } = this
     if (!running) return true
     for (const file of files) running.host.invalidate(file)
     this.#failures = []
-    const report = await reload(++this.#reloads, files, running)
+    const report = await reload(++this.#reloads, { files, modules }, running)
     const failures = this.#failures.map(error => describeError(error, 'close').message)
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))

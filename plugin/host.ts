@@ -2,12 +2,14 @@
  * The harness' modules, evaluated by vite-node: import, the import graph, and staging, which evaluates new versions beside
  * the running ones and then either puts them in their place or forgets them.
  */
+import type { EventEmitter } from 'node:events'
 import { url as inspectorUrl } from 'node:inspector'
 import vm from 'node:vm'
-import type { DevEnvironment } from 'vite'
+import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, ViteNodeRunner } from 'vite-node/client'
 import { shouldExternalize } from 'vite-node/server'
 import { normalizeModuleId } from 'vite-node/utils'
+import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
 import { LiveExports } from './live-exports.ts'
 import { nameScript } from './script.ts'
@@ -21,6 +23,8 @@ type Next = Parameters<ModuleCacheMap['setByModuleId']>[1] | undefined
 
 /** New versions of some modules, evaluated and not yet in place. */
 export interface Stage {
+  /** Modules that nothing imports any more. */
+  unused: string[]
   /** The new exports of a module; `undefined` when the new code does not import it any more. */
   exports(id: string): Exports | undefined
   /** Puts the new versions in place; importers that were left as they are see the new exports. */
@@ -35,6 +39,8 @@ export interface Stage {
 export interface HostOptions {
   inline?: (string | RegExp)[]
   external?: (string | RegExp)[]
+  /** A module has called `import.meta.hot.invalidate()`: these, its importers, have to be replaced. */
+  onInvalidate?: (ids: string[]) => void
 }
 
 /** Runs the modules of one harness in one Vite environment. */
@@ -48,13 +54,30 @@ export class Host {
   readonly #order = new Map<string, number>()
   readonly #live = new LiveExports()
   readonly #modules = new ModuleCacheMap()
+  /** `import.meta.hot` of the running modules. */
+  readonly hot: HotModules
   readonly #runner: ViteNodeRunner
 
   constructor(env: DevEnvironment, ledger: Ledger, options: HostOptions = {}) {
     this.#env = env
     this.#ledger = ledger
     this.#options = options
+    this.hot = new HotModules({
+      idOf: url => normalizeModuleId(env.moduleGraph.urlToModuleMap.get(url)?.id ?? url),
+      invalidate: id => options.onInvalidate?.(this.importers(id)),
+      send: (event, data) => channel(env)?.innerEmitter.emit(event, data, { send: env.hot.send.bind(env.hot) })
+    })
+    channel(env)?.outsideEmitter.on('send', this.#receive)
     this.#runner = this.#createRunner(this.#modules)
+  }
+
+  /** Stops listening to the dev server. */
+  close(): void {
+    channel(this.#env)?.outsideEmitter.off('send', this.#receive)
+  }
+
+  readonly #receive = (payload: HotPayload) => {
+    if (payload.type === 'custom') this.hot.emit(payload.event, payload.data)
   }
 
   /** Imports a module by file or specifier, as if `importer` had written it. */
@@ -125,7 +148,8 @@ export class Host {
   /** Evaluates new versions of `invalid` beside the running ones by importing `roots`. Throws what their code throws. */
   async stage(invalid: ReadonlySet<string>, roots: readonly string[]): Promise<Stage> {
     const overlay = new Overlay(this.#modules, invalid)
-    const runner = this.#createRunner(overlay)
+    const contexts: StagedHot = new Map()
+    const runner = this.#createRunner(overlay, contexts)
     const drop = () => {
       for (const [id, record] of overlay) this.#relink(id, record.imports, this.#record(id)?.imports)
     }
@@ -136,11 +160,13 @@ export class Host {
       throw error
     }
     let undo: (() => void)[] = []
+    const unused = this.#unusedAfter(overlay, invalid)
     return {
+      unused,
       exports: id => (overlay.has(id) ? (overlay.getByModuleId(id).exports as Exports) : undefined),
       drop,
       commit: () => {
-        undo = this.#replace(overlay, invalid)
+        undo = [this.hot.replace(contexts, [...overlay.keys(), ...unused]), ...this.#replace(overlay, invalid, unused)]
         // From now on the new code's late `import()` finds what everybody finds.
         runner.moduleCache = this.#modules
       },
@@ -150,7 +176,28 @@ export class Host {
     }
   }
 
-  #replace(overlay: Overlay, invalid: ReadonlySet<string>): (() => void)[] {
+  /** The modules that nothing imports once the overlay is in place, by what Vite read in the sources. */
+  #unusedAfter(overlay: Overlay, invalid: ReadonlySet<string>): string[] {
+    const unused = new Set<string>()
+    const isUnused = (id: string) => {
+      if (overlay.has(id) || unused.has(id) || this.#record(id)?.code === undefined) return false
+      const node = this.#env.moduleGraph.getModuleById(id)
+      // An import that is not reached yet (`import()`) is no record of ours, but Vite knows it.
+      const importers = node
+        ? [...node.importers].map(other => normalizeModuleId(other.id ?? other.url))
+        : this.importers(id)
+      return importers.every(other => unused.has(other) || (invalid.has(other) && !overlay.has(other)))
+    }
+    const queue = [...invalid].flatMap(id => [id, ...this.imports(id)])
+    for (const id of queue) {
+      if (!isUnused(id)) continue
+      unused.add(id)
+      queue.push(...this.imports(id))
+    }
+    return [...unused]
+  }
+
+  #replace(overlay: Overlay, invalid: ReadonlySet<string>, unused: string[]): (() => void)[] {
     const undo: (() => void)[] = []
     const put = (id: string, next: Next) => {
       const old = this.#record(id)
@@ -169,9 +216,7 @@ export class Host {
         if (!invalid.has(importer)) next.importers?.add(importer)
       put(id, next)
     }
-    for (const id of invalid) {
-      if (!overlay.has(id) && this.importers(id).every(importer => invalid.has(importer))) put(id, undefined)
-    }
+    for (const id of unused) put(id, undefined)
     return undo
   }
 
@@ -186,13 +231,14 @@ export class Host {
     return this.#modules.has(id) ? this.#modules.getByModuleId(id) : undefined
   }
 
-  #createRunner(moduleCache: ModuleCacheMap): ViteNodeRunner {
+  #createRunner(moduleCache: ModuleCacheMap, contexts?: StagedHot): ViteNodeRunner {
     const { root, base } = this.#env.config
     return new Runner({
       options: {
         root,
         base,
         moduleCache,
+        createHotContext: (_, id) => this.hot.create(id, contexts),
         resolveId: (id, importer) => this.#env.pluginContainer.resolveId(id, importer),
         fetchModule: id => this.#fetch(id)
       },
@@ -281,6 +327,11 @@ class Runner extends ViteNodeRunner {
     const run = vm.runInThisContext(`${head}${code}\n}}`, { filename: name, columnOffset: -head.length })
     await run(...Object.values(context))
   }
+}
+
+/** The channel of an environment that lives in this process: what the server sends comes out, what we send goes in. */
+function channel({ hot }: DevEnvironment): { innerEmitter: EventEmitter; outsideEmitter: EventEmitter } | undefined {
+  return hot.api
 }
 
 function stripTimestamps(code: string | undefined): string | undefined {

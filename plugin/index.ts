@@ -1,6 +1,6 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
 import { resolve } from 'node:path'
-import { DevEnvironment, normalizePath, type Plugin, type ViteDevServer } from 'vite'
+import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, type ViteDevServer } from 'vite'
 import { Harness } from './harness.ts'
 import { resolveOptions, type Options } from './options.ts'
 import { onInterrupt } from './signals.ts'
@@ -54,7 +54,10 @@ export function harnessHmr(options: Options): Plugin<Api> {
         // Of its own: an empty answer to `hotUpdate` in `ssr` would switch off a user's own SSR app.
         [ENVIRONMENT]: {
           consumer: 'server',
-          dev: { createEnvironment: (name, config) => new DevEnvironment(name, config, { hot: false }) }
+          dev: {
+            createEnvironment: (name, config) =>
+              new DevEnvironment(name, config, { hot: true, transport: createServerHotChannel() })
+          }
         }
       }
     }),

@@ -8,7 +8,6 @@
  *                never noticed                          is installed again
  * ```
  */
-import { affected } from './affected.ts'
 import type { Auditor } from './audit.ts'
 import { describeError } from './describe-error.ts'
 import { close, countBoundaries, disable, drain, openBoundaries } from './drain.ts'
@@ -16,7 +15,8 @@ import { type Fiber, type Fibers, type Instance, isActive, successor } from './f
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
 import type { Ledger } from './ledger.ts'
-import { IGNORED, type ProviderReport, type ReloadReport, type Step } from './report.ts'
+import { type Cause, planOf, type ReloadPlan } from './plan.ts'
+import type { ProviderReport, ReloadReport, Step } from './report.ts'
 import type { Boundary } from './scope.ts'
 import { retire, type Target, targetsOf, topMost } from './targets.ts'
 
@@ -43,21 +43,13 @@ export interface Running {
   onSlow(providers: Target[], open: Boundary[]): void
 }
 
-/** Replaces what the changed files reach. Never throws for what the user's code does: the report says it. */
-export async function reload(id: number, files: string[], running: Running): Promise<ReloadReport> {
+/** Replaces what a cause reaches. Never throws for what the user's code does: the report says it. */
+export async function reload(id: number, cause: Cause, running: Running): Promise<ReloadReport> {
   const { host, fibers, ledger, auditor, limits } = running
-  const report: ReloadReport = {
-    type: 'reload',
-    id,
-    cause: files,
-    outcome: 'ignored',
-    failures: [],
-    providers: [],
-    ms: {}
-  }
+  const report = emptyReport(id, cause)
   const step = stepsOf(report)
 
-  const plan = await step('affected', () => affect(files, running))
+  const plan = await step('affected', () => planOf(cause, running))
   if (plan.kind === 'ignored') return Object.assign(report, { reason: plan.reason })
   if (plan.kind === 'restart') report.reason = plan.reason
   const targets = targetsOf(plan.modules, host, fibers, ledger)
@@ -72,22 +64,23 @@ export async function reload(id: number, files: string[], running: Running): Pro
   if (!staged) return Object.assign(report, { outcome: 'kept' })
 
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
-  const inTime = await step('drain', () =>
-    drain(closing, limits, () => running.onSlow(targets, openBoundaries(scopes)))
-  )
-  const retired = await step('disable', () =>
-    targets.map((target, i) => {
+  const slow = () => running.onSlow(targets, openBoundaries(scopes))
+  const inTime = await step('drain', () => drain(closing, limits, slow))
+  const retired = await step('disable', () => {
+    step.failed(host.hot.dispose(plan.modules))
+    return targets.map((target, i) => {
       report.providers[i]!.boundaries = countBoundaries(target.scopes, closing)
       const storages = ledger.entriesOf(target)
       if (inTime) disable(storages)
       return retire(target, id, storages, inTime ? undefined : closing.gone)
     })
-  )
+  })
   const installed = await step.attempt('install', () => {
     staged.commit()
     return install(staged.successors, dependents, active, fibers)
   })
-  if (!installed) await rollBack(staged, instances, dependents, active, running, report)
+  if (installed) step.failed(staged.accept())
+  else await rollBack(staged, instances, dependents, active, running, report)
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
   await fibers.root.parallel('harness-hmr/after-reload').catch(() => {})
@@ -95,42 +88,11 @@ export async function reload(id: number, files: string[], running: Running): Pro
   return report
 }
 
-type Reaching = { kind: 'reload' | 'restart'; modules: Set<string>; roots: string[]; reason?: string }
-type Staged = Stage & { successors: Replacement[] }
-
-/** The modules to evaluate anew, and those to import for it. A restart evaluates everything by importing the entry. */
-async function affect(
-  files: string[],
-  { entry, host, fibers }: Running
-): Promise<Reaching | { kind: 'ignored'; reason: string }> {
-  const ids = files.flatMap(file => host.modulesOf(file))
-  if (ids.length === 0) return { kind: 'ignored', reason: IGNORED.unused }
-  const changed: string[] = []
-  for (const id of ids) if (await host.isChanged(id)) changed.push(id)
-  if (changed.length === 0) return { kind: 'ignored', reason: IGNORED.same }
-  const plan = affected(changed, {
-    entry,
-    importers: id => host.importers(id),
-    isProvider: id => fibers.instances(id, host.exports(id)).length > 0,
-    composes: (importer, provider) => {
-      const parents = new Set(fibers.instances(importer, host.exports(importer)).map(({ fiber }) => fiber))
-      return fibers.instances(provider, host.exports(provider)).some(({ fiber }) => parents.has(fiber.parent.fiber))
-    }
-  })
-  switch (plan.kind) {
-    case 'ignored':
-      return plan
-    case 'reload':
-      return { ...plan, roots: host.inOrder(plan.providers) }
-    case 'restart':
-      return { ...plan, modules: new Set(host.modules()), roots: [entry] }
-    default:
-      return plan satisfies never
-  }
-}
+type Reaching = Exclude<ReloadPlan, { kind: 'ignored' }>
+type Staged = Stage & { successors: Replacement[]; accept: () => unknown[] }
 
 /** Evaluates the new versions and finds the successor of every instance among their exports. */
-async function stage({ modules, roots }: Reaching, instances: Instance[], host: Host): Promise<Staged> {
+async function stage({ modules, roots, accepted }: Reaching, instances: Instance[], host: Host): Promise<Staged> {
   const staged = await host.stage(modules, roots)
   try {
     const successors = instances.map(instance => {
@@ -142,7 +104,10 @@ async function stage({ modules, roots }: Reaching, instances: Instance[], host: 
         )
       return { instance, plugin }
     })
-    return { ...staged, successors }
+    const { hot } = host
+    const callbacks = accepted.map(({ by, dep }) => hot.handOver(by, dep, () => host.exports(dep)))
+    callbacks.push(hot.pruner(staged.unused))
+    return { ...staged, successors, accept: () => callbacks.flatMap(call => call()) }
   } catch (error) {
     staged.drop()
     throw error
@@ -176,6 +141,18 @@ async function rollBack(
   })
 }
 
+function emptyReport(id: number, { files, modules }: Cause): ReloadReport {
+  return {
+    type: 'reload',
+    id,
+    cause: [...files, ...modules],
+    outcome: 'ignored',
+    failures: [],
+    providers: [],
+    ms: {}
+  }
+}
+
 function providerReport({ module, name, generation, instances }: Target): ProviderReport {
   return {
     module,
@@ -205,5 +182,8 @@ function stepsOf(report: ReloadReport) {
       return undefined
     }
   }
-  return Object.assign(step, { attempt })
+  const failed = (errors: unknown[]) => {
+    report.failures.push(...errors.map(error => describeError(error, 'install').message))
+  }
+  return Object.assign(step, { attempt, failed })
 }

@@ -5,6 +5,7 @@ import { affected, type ModuleGraph } from '../plugin/affected.ts'
 function graph(imports: Record<string, string[]>, providers: string[], applies: Record<string, string[]>): ModuleGraph {
   return {
     entry: 'harness.ts',
+    accepts: () => false,
     importers: id => Object.keys(imports).filter(importer => imports[importer]!.includes(id)),
     isProvider: id => id === 'harness.ts' || providers.includes(id),
     composes: (importer, provider) => applies[importer]?.includes(provider) ?? false

@@ -5,18 +5,24 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
-import { createLogger, createServer, type InlineConfig, type ViteDevServer } from 'vite'
+import { createLogger, createServer, type InlineConfig, type Plugin, type ViteDevServer } from 'vite'
 import { onTestFinished } from 'vitest'
 import type { Harness, HarnessEvents } from '../plugin/harness.ts'
 import { harnessHmr, type AuditReport, type Options, type ReloadReport, type ReportError } from '../plugin/index.ts'
 import { IGNORED } from '../plugin/report.ts'
-import { promptly } from './promptly.ts'
+import { deferred, promptly, type Deferred } from './promptly.ts'
 
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
 /** Where the modules of an app write down what happens, in order: `seq.push('agents up')`. */
 export const seq: string[] = []
-Object.assign(globalThis, { seq })
+const gates = new Map<string, Deferred<void>>()
+/** A signal between a test and the modules of its app, by name: `await gate('drain').promise`, `gate('drain').resolve()`. */
+export function gate(name: string): Deferred<void> {
+  if (!gates.has(name)) gates.set(name, deferred())
+  return gates.get(name)!
+}
+Object.assign(globalThis, { seq, gate })
 
 export interface App {
   root: string
@@ -54,8 +60,14 @@ export async function createApp(
   config: InlineConfig = {}
 ): Promise<App> {
   seq.length = 0
+  gates.clear()
   const root = createFolder(files)
   const lines: string[] = []
+  let watching: Promise<unknown> | undefined
+  const watcher: Plugin = {
+    name: 'watching',
+    configureServer: ({ watcher }) => void (watching = once(watcher, 'ready'))
+  }
   const plugin = harnessHmr({ entry: 'harness.ts', ...options })
   const server = await createServer({
     root,
@@ -64,10 +76,9 @@ export async function createApp(
     server: { port: 0, host: '127.0.0.1' },
     resolve: { alias: { 'harness-hmr/scope': join(repository, 'plugin/scope.ts') } },
     ...config,
-    plugins: [plugin, config.plugins]
+    plugins: [plugin, watcher, config.plugins]
   })
   onTestFinished(() => server.close())
-  const watching = once(server.watcher, 'ready')
   const events = queues(plugin.api!.harness!)
   if (server.httpServer) await server.listen()
   await watching

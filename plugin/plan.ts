@@ -1,0 +1,62 @@
+/** From what was saved to what has to be evaluated anew: the affected walk, over the modules and fibers that run. */
+import { affected, type Acceptance } from './affected.ts'
+import type { Fibers } from './fibers.ts'
+import type { Host } from './host.ts'
+import { IGNORED } from './report.ts'
+
+/** What asks for a reload. */
+export interface Cause {
+  /** Absolute paths of files that were saved. */
+  files: string[]
+  /** Ids of modules that are replaced although their code is the same. */
+  modules: string[]
+}
+
+/** The modules to evaluate anew, and those to import for it; a restart evaluates everything by importing the entry. */
+export type ReloadPlan =
+  | { kind: 'reload' | 'restart'; modules: Set<string>; roots: string[]; accepted: Acceptance[]; reason?: string }
+  | { kind: 'ignored'; reason: string }
+
+/** What a plan is made from. */
+export interface Planning {
+  /** Module id of the entry. */
+  entry: string
+  host: Host
+  fibers: Fibers
+}
+
+/** Finds what a cause reaches. Only modules whose code has changed count, unless they are named. */
+export async function planOf({ files, modules }: Cause, planning: Planning): Promise<ReloadPlan> {
+  const { host } = planning
+  const ids = files.flatMap(file => host.modulesOf(file))
+  if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: IGNORED.unused }
+  const changed = modules.filter(id => host.exports(id))
+  for (const id of ids) if (await host.isChanged(id)) changed.push(id)
+  if (changed.length === 0) return { kind: 'ignored', reason: IGNORED.same }
+  return reach(changed, planning)
+}
+
+/** What a change of these modules would reach. */
+export function reach(changed: string[], { entry, host, fibers }: Planning): ReloadPlan {
+  const fibersOf = (id: string) => fibers.instances(id, host.exports(id)).map(({ fiber }) => fiber)
+  const plan = affected(changed, {
+    entry,
+    importers: id => host.importers(id),
+    accepts: (importer, dep) => host.hot.accepts(importer, dep),
+    isProvider: id => fibersOf(id).length > 0,
+    composes: (importer, provider) => {
+      const parents = new Set(fibersOf(importer))
+      return fibersOf(provider).some(({ parent }) => parents.has(parent.fiber))
+    }
+  })
+  switch (plan.kind) {
+    case 'ignored':
+      return plan
+    case 'reload':
+      return { ...plan, roots: host.inOrder([...plan.providers, ...plan.accepted.map(({ dep }) => dep)]) }
+    case 'restart':
+      return { ...plan, modules: new Set(host.modules()), roots: [entry], accepted: [] }
+    default:
+      return plan satisfies never
+  }
+}

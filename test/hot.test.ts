@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest'
+import { createApp, seq } from './app.ts'
+
+const files = {
+  'harness.ts': `
+    import Agents from './agents.ts'
+    export default function harness(ctx) { ctx.plugin(Agents) }`,
+  'agents.ts': `
+    import { value } from './value.ts'
+    export default function agents(ctx) { seq.push('agents ' + value) }`,
+  'value.ts': `export let value = 'one'`
+}
+
+/** A module that keeps a list in its data and accepts itself. */
+const accepting = `
+    export let value = 'one'
+    const { hot } = import.meta
+    seq.push('evaluated ' + value + ' after ' + (hot.data.count ?? 0))
+    hot.data.count = (hot.data.count ?? 0) + 1
+    hot.accept(next => seq.push('accepted ' + next.value))
+    hot.dispose(data => seq.push('disposed ' + value + ' with ' + data.count))`
+
+describe('import.meta.hot', () => {
+  test('accept: a module that accepts itself is replaced alone, and its importer sees the new exports', async () => {
+    const app = await createApp({
+      ...files,
+      'value.ts': accepting,
+      'agents.ts': `${files['agents.ts']}\nexport const read = () => value`
+    })
+    await app.next('ready')
+    const report = await app.edit('value.ts', source => source.replace('one', 'two'))
+    expect(report).toMatchObject({ outcome: 'reloaded', providers: [], failures: [] })
+    expect(seq).toEqual([
+      'evaluated one after 0',
+      'agents one',
+      'evaluated two after 1',
+      'disposed one with 2',
+      'accepted two'
+    ])
+    const { running } = app.harness
+    expect((running!.host.exports(`${app.root}/agents.ts`)!['read'] as () => string)()).toBe('two')
+  })
+
+  test('accept: an importer takes the new version of a dependency, and is not evaluated again', async () => {
+    const app = await createApp({
+      ...files,
+      'agents.ts': `${files['agents.ts']}
+        import.meta.hot.accept('./value.ts', next => seq.push('took ' + next.value))`
+    })
+    await app.next('ready')
+    await app.edit('value.ts', source => source.replace('one', 'two'))
+    await app.edit('value.ts', source => source.replace('two', 'three'))
+    expect(seq).toEqual(['agents one', 'took two', 'took three'])
+  })
+
+  test('accept: several dependencies come in their order, those that did not change as undefined', async () => {
+    const app = await createApp({
+      ...files,
+      'other.ts': `export const other = 1`,
+      'agents.ts': `import './other.ts'\n${files['agents.ts']}
+        import.meta.hot.accept(['./other.ts', './value.ts'], ([a, b]) => seq.push([a?.other, b?.value].join('|')))`
+    })
+    await app.next('ready')
+    await app.edit('value.ts', source => source.replace('one', 'two'))
+    expect(seq.at(-1)).toBe('|two')
+  })
+
+  test('dispose: runs only when the new version has been staged', async () => {
+    const app = await createApp({ ...files, 'value.ts': accepting })
+    await app.next('ready')
+    expect((await app.edit('value.ts', source => source.replace('let value =', 'let value = ='))).outcome).toBe('kept')
+    expect(seq.filter(line => line.startsWith('disposed'))).toEqual([])
+    app.write('value.ts', accepting.replace('one', 'two'))
+    await app.next('reload')
+    expect(seq.filter(line => line.startsWith('disposed'))).toEqual(['disposed one with 2'])
+  })
+
+  test('dispose: belongs to a provider module too, and comes before its successor is applied', async () => {
+    const hot = `\nimport.meta.hot.dispose(() => seq.push('disposed'))`
+    const app = await createApp({ ...files, 'agents.ts': files['agents.ts'] + hot })
+    await app.next('ready')
+    await app.edit('agents.ts', source => source.replace(`'agents '`, `'new agents '`))
+    expect(seq).toEqual(['agents one', 'disposed', 'new agents one'])
+  })
+
+  test('prune: runs when nothing imports the module any more', async () => {
+    const hot = `\nimport.meta.hot.prune(() => seq.push('pruned'))`
+    const app = await createApp({ ...files, 'value.ts': files['value.ts'] + hot })
+    await app.next('ready')
+    await app.edit('value.ts', source => source.replace('one', 'two'))
+    expect(seq).not.toContain('pruned')
+    await app.edit('agents.ts', source => source.replace(`import { value } from './value.ts'`, `const value = 'own'`))
+    await app.edit('value.ts', source => `${source}\n// nobody cares`).catch(() => {})
+    expect(seq.filter(line => line === 'pruned')).toEqual(['pruned'])
+  })
+
+  test('invalidate: hands the update on to the importers', async () => {
+    const app = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}
+        import.meta.hot.accept(() => import.meta.hot.invalidate('cannot'))
+        import.meta.hot.on('vite:invalidate', ({ message }) => seq.push('invalidated: ' + message))`
+    })
+    await app.next('ready')
+    await app.edit('value.ts', source => source.replace('one', 'two'))
+    const report = await app.next('reload')
+    expect(report).toMatchObject({ outcome: 'reloaded', cause: [`${app.root}/agents.ts`] })
+    expect(seq).toEqual(['agents one', 'invalidated: cannot', 'agents two'])
+  })
+
+  test('on, off and send: custom events go between the dev server and the harness', async () => {
+    const app = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}
+        const { hot } = import.meta
+        hot.on('ping', data => {
+          seq.push('ping ' + data.n)
+          hot.send('pong', { n: data.n + 1 })
+        })
+        const once = () => { seq.push('once'); hot.off('ping', once) }
+        hot.on('ping', once)`
+    })
+    await app.next('ready')
+    const { hot } = app.server.environments['harness']!
+    hot.on('pong', ({ n }: { n: number }) => seq.push(`pong ${n}`))
+    hot.send('ping', { n: 1 })
+    hot.send('ping', { n: 3 })
+    expect(seq).toEqual(['agents one', 'ping 1', 'pong 2', 'once', 'ping 3', 'pong 4'])
+    // A new version listens anew, the old one no more.
+    await app.edit('value.ts', source => source.replace('one', 'two'))
+    seq.length = 0
+    hot.send('ping', { n: 5 })
+    expect(seq).toEqual(['ping 5', 'pong 6', 'once'])
+  })
+
+  test('a callback that throws is reported and stops nothing', async () => {
+    const app = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}
+        import.meta.hot.dispose(() => { throw new Error('in dispose') })
+        import.meta.hot.accept(() => { throw new Error('in accept') })`
+    })
+    await app.next('ready')
+    const report = await app.edit('value.ts', source => source.replace('one', 'two'))
+    expect(report).toMatchObject({ outcome: 'reloaded', failures: ['in dispose', 'in accept'] })
+  })
+
+  test('a version that is rolled back leaves the callbacks of the old one', async () => {
+    const app = await createApp({
+      ...files,
+      'agents.ts': `${files['agents.ts']}\nimport.meta.hot.accept('./value.ts', next => seq.push('took ' + next.value))`
+    })
+    await app.next('ready')
+    const breaks = (source: string) => source.replace('{ seq.push(', `{ throw new Error('no'); seq.push(`)
+    expect((await app.edit('agents.ts', breaks)).outcome).toBe('rolled-back')
+    app.write(
+      'agents.ts',
+      `${files['agents.ts']}\nimport.meta.hot.accept('./value.ts', next => seq.push('took ' + next.value))`
+    )
+    app.write('value.ts', `export let value = 'two'`)
+    while (!seq.includes('took two')) await app.next('reload')
+  })
+})
