@@ -52,6 +52,11 @@ export class Auditor {
     void this.run()
   }
 
+  /** Generations whose drain was abandoned and goes on. */
+  abandoned(): Retired[] {
+    return [...this.#open.keys()].filter(({ abandoned }) => abandoned)
+  }
+
   /** Looks at every generation that has no final verdict; resolves when each has been reported on. */
   run(): Promise<void> {
     // A generation that is added while a run is under way is looked at by the run that follows it.

@@ -12,6 +12,7 @@ import type { Limits, Running } from './reload.ts'
 import type { AuditReport } from './report.ts'
 import { installStackMapping } from './script.ts'
 import type { Boundary } from './scope.ts'
+import type { HarnessHmr } from './service.ts'
 
 /** What a harness is made of. */
 export interface HarnessOptions extends Limits {
@@ -42,7 +43,8 @@ export interface HarnessListener {
 export async function boot(
   env: DevEnvironment,
   options: HarnessOptions,
-  listener: HarnessListener
+  listener: HarnessListener,
+  service: HarnessHmr
 ): Promise<Running & { stop(): Promise<void> }> {
   const { entry, config, inline, grace, warnAfter, deadline } = options
   if (!existsSync(entry))
@@ -74,6 +76,7 @@ export async function boot(
       )
     const root = new (await findContext(host, entry))()
     fibers = new Fibers(root)
+    root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
     undo.push(() => void root.fiber.dispose())
     await fibers.install(root, plugin, config)

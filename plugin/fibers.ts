@@ -9,10 +9,18 @@ export interface Context {
   root: Context
   fiber: Fiber
   get(service: string): unknown
-  reflect: { store: Record<symbol, { name: string; value?: unknown; fiber: Fiber }> }
+  reflect: {
+    provide(name: string, value: unknown): unknown
+    store: Record<symbol, { name: string; value?: unknown; fiber: Fiber }>
+  }
   registry: Registry
-  logger: { exporters: Map<number, unknown>; exporter(exporter: { export(message: LogMessage): void }): unknown }
+  logger: {
+    exporters: Map<number, unknown>
+    exporter(exporter: { export(message: LogMessage): void }): unknown
+    error(error: unknown): void
+  }
   parallel(event: string, ...args: unknown[]): Promise<void>
+  emit(event: string, ...args: unknown[]): void
 }
 
 /** A message of Cordis' logger. */
@@ -141,6 +149,15 @@ export class Fibers {
   objects(fiber: Fiber): object[] {
     const values = this.provided(fiber).map(({ value }) => value)
     return [fiber, ...values.filter((value): value is object => isObject(value) || typeof value === 'function')]
+  }
+
+  /** Tells the harness of an event; what a listener throws is Cordis' to log. */
+  emit(event: string, payload: unknown): void {
+    try {
+      this.root.emit(event, payload)
+    } catch (error) {
+      this.root.logger.error(error)
+    }
   }
 
   /** Resolves when no fiber is loading or unloading. */

@@ -3,12 +3,13 @@ import { AsyncResource } from 'node:async_hooks'
 import { normalizePath, type DevEnvironment } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { describeError } from './describe-error.ts'
-import { within } from './drain.ts'
+import { openBoundaries, scopesOf, within } from './drain.ts'
 import { FiberState } from './fibers.ts'
 import { reload } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError } from './report.ts'
 import { Saves } from './saves.ts'
 import type { Boundary } from './scope.ts'
+import { answer, type HarnessHmr, type Status } from './service.ts'
 
 /** What a harness tells while it runs. */
 export interface HarnessEvents {
@@ -23,6 +24,9 @@ export interface HarnessEvents {
   /** An error that Cordis logged while no reload ran, and that nothing else shows. */
   error(error: ReportError): void
 }
+
+/** How many reports `ctx.harnessHmr.reports` goes back. */
+const KEPT_REPORTS = 100
 
 type State = { kind: 'idle' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
 
@@ -41,6 +45,7 @@ export class Harness {
   #state: State = { kind: 'idle' }
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
+  readonly #reports: ReloadReport[] = []
   /** While a reload runs, what Cordis logs belongs to its report. */
   #failures: unknown[] | undefined
 
@@ -58,6 +63,24 @@ export class Harness {
   /** The parts of the harness while it runs. */
   get running() {
     return this.#state.kind === 'running' ? this.#state.running : undefined
+  }
+
+  /** What the harness finds as `ctx.harnessHmr`. */
+  get service(): HarnessHmr {
+    // Arrow functions see this harness; the object itself is what Cordis hands out.
+    const status = () => this.#status()
+    const reports = this.#reports
+    return {
+      request: path => {
+        const ticket = answer(path, this.#env.config.root, this.running)
+        if (ticket.when !== 'never') this.changed(ticket.file)
+        return ticket
+      },
+      get status() {
+        return status()
+      },
+      reports
+    }
   }
 
   /** Boots the harness. A failure is told, and the next save tries again. */
@@ -97,6 +120,19 @@ export class Harness {
     return this.running !== undefined && this.#dirty.size === 0 && this.running.host.modulesOf(file).length === 0
   }
 
+  #status(): Status {
+    const abandoned = this.running?.auditor.abandoned() ?? []
+    return {
+      state: this.#failures ? 'reloading' : 'idle',
+      pending: [...this.#pending.files],
+      dirty: [...this.#dirty.keys()],
+      abandoned: abandoned.map(({ name, generation, storages }) => ({
+        provider: `${name} ${generation}`,
+        boundaries: openBoundaries(scopesOf(storages))
+      }))
+    }
+  }
+
   #add(kind: 'files' | 'modules', ids: string[]): void {
     const isFirst = this.#pending.files.size + this.#pending.modules.size === 0
     for (const id of ids) this.#pending[kind].add(id)
@@ -117,13 +153,18 @@ export class Harness {
   async #boot(): Promise<void> {
     const start = performance.now()
     try {
-      const running = await boot(this.#env, this.#options, {
-        audit: report => this.#tell('audit', report),
-        slow: (providers, open) => this.#tell('slow', providers, open),
-        error: (error, unseen) => this.#error(error, unseen),
-        idle: () => this.idle(),
-        invalidate: ids => this.invalidate(ids)
-      })
+      const running = await boot(
+        this.#env,
+        this.#options,
+        {
+          audit: report => this.#tell('audit', report),
+          slow: (providers, open) => this.#tell('slow', providers, open),
+          error: (error, unseen) => this.#error(error, unseen),
+          idle: () => this.idle(),
+          invalidate: ids => this.invalidate(ids)
+        },
+        this.service
+      )
       this.#state = { kind: 'running', running }
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
       const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
@@ -162,7 +203,11 @@ export class Harness {
     const failures = this.#failures.map(error => describeError(error, 'close').message)
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))
+    this.#reports.push(report)
+    if (this.#reports.length > KEPT_REPORTS) this.#reports.shift()
     this.#tell('reload', report)
+    // In the harness too: an agent that edited its own provider learns the outcome there.
+    if (report.outcome !== 'ignored') running.fibers.emit('harness-hmr/report', report)
     return report.outcome !== 'kept' && report.outcome !== 'rolled-back'
   }
 

@@ -8,6 +8,7 @@ import { terminal } from './terminal.ts'
 
 export type { BeforeReload } from './drain.ts'
 export type { Options } from './options.ts'
+export type { HarnessHmr, Status, Ticket } from './service.ts'
 export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step } from './report.ts'
 export type { Location } from './script.ts'
 

@@ -97,6 +97,12 @@ export class BoundaryScope<T extends {}> {
     return run && values.get(run)
   }
 
+  /** Whether the caller runs in an open boundary, or in work that an open one has started; false after disposal. */
+  isInside(): boolean {
+    for (let run = this.#storage.getStore(); run; run = run.parent) if (run.open) return true
+    return false
+  }
+
   /**
    * Opens a boundary that carries `value`, or hides the inherited one when `value` is `undefined`.
    * @returns exactly what `operation` returned, the same Promise included.
