@@ -1,7 +1,7 @@
 /** Close and drain: let drivers park, dispose the old instances, and wait for what is still in flight, but not for ever. */
 import type { Fiber, Fibers, Instance } from './fibers.ts'
 import type { LedgerEntry } from './ledger.ts'
-import type { Boundary, BoundaryScope, Drained } from './scope.ts'
+import type { BoundaryScope, Drained } from './scope.ts'
 
 /** The argument of `harness-hmr/before-reload`, emitted on the root context before old instances are disposed. */
 export interface BeforeReload {
@@ -68,17 +68,13 @@ export function disable(entries: LedgerEntry[]): void {
 
 /** What became of the boundaries of `scopes`. */
 export function countBoundaries(scopes: BoundaryScope<never>[], { drained }: Closing): BoundaryCounts {
-  const counts = { drained: 0, released: 0, abandoned: openBoundaries(scopes).length }
+  const counts = { drained: 0, released: 0, abandoned: 0 }
   for (const scope of scopes) {
+    if (scope.state !== 'disposed') counts.abandoned += scope.boundaries().length
     counts.drained += drained.get(scope)?.drained ?? 0
     counts.released += drained.get(scope)?.released ?? 0
   }
   return counts
-}
-
-/** The boundaries that are open in scopes that are not disposed. */
-export function openBoundaries(scopes: BoundaryScope<never>[]): Boundary[] {
-  return scopes.flatMap(scope => (scope.state === 'disposed' ? [] : scope.boundaries()))
 }
 
 /** The live scopes among storages. */

@@ -3,8 +3,9 @@ import { AsyncResource } from 'node:async_hooks'
 import { normalizePath, type DevEnvironment } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { describeError } from './describe-error.ts'
-import { openBoundaries, scopesOf, within } from './drain.ts'
+import { within } from './drain.ts'
 import { FiberState } from './fibers.ts'
+import { openIn } from './ledger.ts'
 import { reload } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError } from './report.ts'
 import { Saves } from './saves.ts'
@@ -128,7 +129,7 @@ export class Harness {
       dirty: [...this.#dirty.keys()],
       abandoned: abandoned.map(({ name, generation, storages }) => ({
         provider: `${name} ${generation}`,
-        boundaries: openBoundaries(scopesOf(storages))
+        boundaries: openIn(storages)
       }))
     }
   }

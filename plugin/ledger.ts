@@ -1,7 +1,18 @@
 /** Every AsyncLocalStorage that the harness' modules create, by module and generation, held weakly. */
 import * as asyncHooks from 'node:async_hooks'
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { type BoundaryScope, SCOPE_SLOT, type ScopeListener } from './scope.ts'
+import { types } from 'node:util'
+import {
+  type Boundary,
+  type BoundaryScope,
+  captureSite,
+  enter,
+  frames,
+  isPending,
+  SCOPE_SLOT,
+  type ScopeListener,
+  type Site
+} from './scope.ts'
 import type { Exports } from './host.ts'
 import { locate, scriptsOnStack, type Location } from './script.ts'
 
@@ -20,7 +31,18 @@ export interface LedgerEntry {
   creators: Generation[]
   /** The innermost place of ours on that stack. */
   created: Location | undefined
+  /** Runs of a storage that no scope of ours enters, until they are seen to have settled. */
+  runs: PendingRun[]
 }
+
+interface PendingRun {
+  promise: Promise<unknown>
+  site: Site
+  since: number
+}
+
+/** Among so many runs of one storage the settled ones are looked for. */
+const RUNS_SWEPT_AT = 64
 
 /** The process-wide slot holds one function; several harnesses in a process (tests, mostly) share it. */
 const ledgers = new Set<Ledger>()
@@ -41,15 +63,7 @@ export class Ledger {
   constructor(isOurs: (module: string) => boolean, isProvider: (module: string) => boolean) {
     this.#isOurs = isOurs
     this.#isProvider = isProvider
-    // One constructor for all modules: the stack tells who calls it. The prototype is shared, so `instanceof` holds.
-    const Recorded: typeof AsyncLocalStorage = new Proxy(AsyncLocalStorage, {
-      construct: (target, args, newTarget) => {
-        const storage = Reflect.construct(target, args, newTarget === Recorded ? target : newTarget)
-        this.record(storage)
-        return storage
-      }
-    })
-    const names = { ...asyncHooks, AsyncLocalStorage: Recorded }
+    const names = { ...asyncHooks, AsyncLocalStorage: recordedBy(this) }
     this.#builtin = { ...names, default: names }
   }
 
@@ -84,7 +98,8 @@ export class Ledger {
       storage: new WeakRef(storage),
       scope: scope && new WeakRef(scope),
       creators: stack.map(({ file, version }) => ({ module: file, generation: version })),
-      created: innermost && locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column)
+      created: innermost && locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column),
+      runs: []
     }
     this.#known.set(storage, entry)
     this.#entries.add(entry)
@@ -103,6 +118,16 @@ export class Ledger {
     return [...this.#entries].filter(({ storage }) => storage.deref() !== undefined)
   }
 
+  /** Notes that a storage was entered by an operation that has returned a Promise. */
+  entered(storage: AsyncLocalStorage<unknown>, promise: Promise<unknown>, site: Site): void {
+    const { runs, scope } = this.#known.get(storage) ?? {}
+    // A scope knows its boundaries itself.
+    if (!runs || scope) return
+    runs.push({ promise, site, since: performance.now() })
+    // Looked at in batches: most have settled by then.
+    if (runs.length % RUNS_SWEPT_AT === 0) sweepRuns(runs)
+  }
+
   /** Makes every scope notice which of its boundaries have settled: it holds those, and what opened them, until it looks. */
   sweep(): void {
     for (const ref of this.#scopes) {
@@ -110,6 +135,7 @@ export class Ledger {
       if (!scope || scope.state === 'disposed') this.#scopes.delete(ref)
       else scope.boundaries()
     }
+    for (const { runs } of this.#entries) sweepRuns(runs)
   }
 
   /** Forgets entries whose storage is collected and was reported so. */
@@ -121,4 +147,48 @@ export class Ledger {
   #ownerOf({ creators }: LedgerEntry): Generation {
     return creators.find(({ module }) => this.#isProvider(module)) ?? creators[0]!
   }
+}
+
+/** What is open in a generation's storages: boundaries of scopes, and pending runs of any other AsyncLocalStorage. */
+export function openIn(entries: LedgerEntry[]): Boundary[] {
+  return entries.flatMap(({ scope, runs, storage }) => {
+    const alive = scope?.deref()
+    if (alive) return alive.state === 'disposed' ? [] : alive.boundaries()
+    const label = (storage.deref() as { name?: string } | undefined)?.name || 'AsyncLocalStorage.run()'
+    return sweepRuns(runs).map(({ site, since }) => ({ label, age: performance.now() - since, opened: frames(site) }))
+  })
+}
+
+function sweepRuns(runs: PendingRun[]): PendingRun[] {
+  const pending = runs.filter(({ promise }) => isPending(promise))
+  runs.splice(0, runs.length, ...pending)
+  return runs
+}
+
+/**
+ * The AsyncLocalStorage of the harness' modules: a subclass, one for all of them, since the stack tells who calls it. Its
+ * `run` leaves no residue in the caller, so that a retired one is collected although a long-lived loop has entered it.
+ */
+function recordedBy(ledger: Ledger): typeof AsyncLocalStorage {
+  class Recorded<T> extends AsyncLocalStorage<T> {
+    // Also what another copy or a package outside of the harness has made.
+    static override [Symbol.hasInstance](value: unknown): boolean {
+      return Object.prototype.isPrototypeOf.call(
+        this === Recorded ? AsyncLocalStorage.prototype : this.prototype,
+        Object(value)
+      )
+    }
+
+    constructor(...args: []) {
+      super(...args)
+      ledger.record(this)
+    }
+
+    override run<R>(store: T, callback: (...args: any[]) => R, ...args: any[]): R {
+      const result = enter({ run: (_, operation) => super.run(store, operation) }, store, () => callback(...args))
+      if (types.isPromise(result)) ledger.entered(this, result, captureSite(this.run))
+      return result
+    }
+  }
+  return Object.defineProperty(Recorded, 'name', { value: 'AsyncLocalStorage' })
 }

@@ -10,11 +10,11 @@
  */
 import type { Auditor } from './audit.ts'
 import { describeError } from './describe-error.ts'
-import { close, countBoundaries, disable, drain, openBoundaries } from './drain.ts'
+import { close, countBoundaries, disable, drain } from './drain.ts'
 import { type Fiber, type Fibers, type Instance, isActive, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
-import type { Ledger } from './ledger.ts'
+import { type Ledger, openIn } from './ledger.ts'
 import { type Cause, planOf, type ReloadPlan } from './plan.ts'
 import type { ProviderReport, ReloadReport, Step } from './report.ts'
 import type { Boundary } from './scope.ts'
@@ -64,7 +64,7 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
   if (!staged) return Object.assign(report, { outcome: 'kept' })
 
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
-  const slow = () => running.onSlow(targets, openBoundaries(scopes))
+  const slow = () => running.onSlow(targets, openIn(targets.flatMap(target => ledger.entriesOf(target))))
   const inTime = await step('drain', () => drain(closing, limits, slow))
   const retired = await step('disable', () => {
     step.failed(host.hot.dispose(plan.modules))

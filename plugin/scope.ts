@@ -51,7 +51,7 @@ interface Run {
   since: number
   promise: Promise<unknown> | undefined
   unwatch: (() => void) | undefined
-  site: { stack?: string } | undefined
+  site: Site | undefined
 }
 
 type State = 'open' | 'closed' | 'disposed'
@@ -173,7 +173,7 @@ export class BoundaryScope<T extends {}> {
       return {
         label: value === undefined ? 'cleared' : (this.#label?.(value) ?? this.name),
         age: now - run.since,
-        opened: frames(run)
+        opened: frames(run.site)
       }
     })
   }
@@ -197,8 +197,7 @@ export class BoundaryScope<T extends {}> {
     // The operation itself may have started the drain that released this run.
     if (!run.open) return
     run.promise = promise
-    run.site = {}
-    Error.captureStackTrace(run.site, this.run)
+    run.site = captureSite(this.run)
     if (this.#quiet) this.#watch(run)
     if (this.#runs.size >= this.#sweepAt) {
       this.#sweep()
@@ -266,12 +265,16 @@ function storesOnResource(): boolean {
   return found === true
 }
 
+interface Enterable<S> {
+  run<R>(store: S, operation: () => R): R
+}
+
 /**
  * Enters a storage and leaves no residue in the caller. With AsyncContextFrame `run()` ends by writing the prior store
  * under its key, so a caller that lives on would keep the storage for ever; an AsyncResource gives the caller its own
  * frame back. The older implementation needs no such detour, and pays 15 times for it.
  */
-const enter: <S, R>(storage: AsyncLocalStorage<S>, store: S, operation: () => R) => R = storesOnResource()
+export const enter: <S, R>(storage: Enterable<S>, store: S, operation: () => R) => R = storesOnResource()
   ? (storage, store, operation) => storage.run(store, operation)
   : (storage, store, operation) =>
       new AsyncResource('BoundaryScope', { requireManualDestroy: true }).runInAsyncScope(() =>
@@ -283,7 +286,7 @@ const enter: <S, R>(storage: AsyncLocalStorage<S>, store: S, operation: () => R)
  * The text that `inspect` returns is the owner's to shape (class names, properties, `inspect.defaultOptions`); the token
  * that it hands to `stylize` for the state alone is not.
  */
-function isPending(promise: Promise<unknown>): boolean {
+export function isPending(promise: Promise<unknown>): boolean {
   let pending = false
   const stylize = (text: string, style: string): string => {
     if (text === '<pending>' && style === 'special') pending = true
@@ -336,8 +339,21 @@ function settle(promise: Promise<unknown>): void {
   if (callbacks && !isPending(promise)) for (const callback of callbacks) callback()
 }
 
-function frames(run: Run): string[] {
-  const stack: unknown = run.site?.stack
+/** The stack of whoever called `callee`, formatted only when somebody asks. */
+export interface Site {
+  stack?: string
+}
+
+/** Notes the stack of whoever called `callee`. */
+export function captureSite(callee: Function): Site {
+  const site: Site = {}
+  Error.captureStackTrace(site, callee)
+  return site
+}
+
+/** The frames of a site, innermost first, as V8 writes them. */
+export function frames(site: Site | undefined): string[] {
+  const stack: unknown = site?.stack
   // An `Error.prepareStackTrace` of the user's may have made anything of it.
   if (typeof stack !== 'string') return []
   return stack
