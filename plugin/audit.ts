@@ -54,7 +54,7 @@ export class Auditor {
 
   /** Generations whose drain was abandoned and goes on. */
   abandoned(): Retired[] {
-    return [...this.#open.keys()].filter(({ abandoned }) => abandoned)
+    return [...this.#open.keys()].filter(({ abandoned }) => abandoned !== undefined)
   }
 
   /** Looks at every generation that has no final verdict; resolves when each has been reported on. */

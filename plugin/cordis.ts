@@ -1,8 +1,82 @@
-/** Finds the copy of Cordis that the harness runs on. This package brings none: two copies are two `Context` classes. */
+/**
+ * Cordis, as far as it is used here. This package must not bring a second copy of it (two copies are two `Context`
+ * classes), so its types are written down, and the copy that the harness runs on is found by looking.
+ */
 import { dirname } from 'node:path'
 import type { DevEnvironment } from 'vite'
-import type { Context } from './fibers.ts'
 import type { Host } from './host.ts'
+
+/** Where Cordis keeps which service name stands for what in a context. */
+export const isolate = Symbol.for('cordis.isolate')
+
+/** A Cordis context, as far as it is used here; the same in `cordis` and `@deepseek-ai/cordis`. */
+export interface Context {
+  root: Context
+  fiber: Fiber
+  get(service: string): unknown
+  [isolate]: Record<string, symbol>
+  reflect: {
+    provide(name: string, value: unknown): unknown
+    notify(names: string[]): unknown
+    store: Record<symbol, Implementation>
+  }
+  registry: Registry
+  logger: {
+    exporters: Map<number, unknown>
+    exporter(exporter: { export(message: LogMessage): void }): unknown
+    error(error: unknown): void
+  }
+  parallel(event: string, ...args: unknown[]): Promise<void>
+  emit(event: string, ...args: unknown[]): void
+}
+
+/** A service as Cordis keeps it. */
+export interface Implementation {
+  name: string
+  value?: unknown
+  fiber: Fiber
+}
+
+/** A message of Cordis' logger. */
+export interface LogMessage {
+  type: string
+  name: string
+  args: unknown[]
+}
+
+interface Runtime {
+  name?: string
+  callback: Function
+  fibers: Iterable<Fiber>
+}
+
+/** What a context's plugins are registered in. */
+export interface Registry {
+  values(): Iterable<Runtime>
+  get(plugin: unknown): Runtime | undefined
+  plugin(this: unknown, plugin: unknown, config?: unknown, getOuterStack?: () => string[]): { ctx: Context }
+}
+
+/** A Cordis fiber: one application of a plugin. */
+export interface Fiber {
+  uid: number | null
+  state: number
+  name: string
+  parent: Context
+  ctx: Context
+  config: unknown
+  inject: Record<string, unknown>
+  runtime: Runtime | null
+  store: Record<string, Implementation> | undefined
+  _disposables: { length: number; clear(): (() => unknown)[] }
+  inertia: Promise<void> | undefined
+  dispose(): Promise<void> | undefined
+  await(): Promise<unknown>
+  update(config: unknown, noSave?: boolean): unknown
+}
+
+/** Cordis' `FiberState`, whose `const enum` cannot be imported without Cordis. */
+export const FiberState = { PENDING: 0, LOADING: 1, ACTIVE: 2, FAILED: 3, DISPOSED: 4, UNLOADING: 5 } as const
 
 const PACKAGES = ['cordis', '@deepseek-ai/cordis']
 

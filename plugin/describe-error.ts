@@ -42,7 +42,9 @@ function isErrorLike(error: unknown): error is Error {
 
 function firstLine(message: string): string {
   const lines = message.split('\n').map(line => line.replace(/^\[[A-Z_]+\]\s*/, '').trim())
-  return lines.find(line => line !== '') ?? message
+  const said = lines.filter(line => line !== '')
+  // "invalid config:", says Cordis, and lists below what is wrong with it.
+  return (said[0]?.endsWith(':') ? said.join(' ') : said[0]) ?? message
 }
 
 function codeFrame({ file, line, column }: Location): string | undefined {

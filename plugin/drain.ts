@@ -1,5 +1,6 @@
 /** Close and drain: let drivers park, dispose the old instances, and wait for what is still in flight, but not for ever. */
-import type { Fiber, Fibers, Instance } from './fibers.ts'
+import type { Fiber } from './cordis.ts'
+import type { Fibers, Instance } from './fibers.ts'
 import type { LedgerEntry } from './ledger.ts'
 import type { BoundaryScope, Drained } from './scope.ts'
 
@@ -15,6 +16,8 @@ export interface BeforeReload {
 export interface Closing {
   /** Resolves when every old instance is gone. */
   gone: Promise<unknown>
+  /** The old instances that are not gone yet. */
+  going: ReadonlySet<Fiber>
   /** Per scope, how its drain ended; a scope is missing until then. */
   drained: Map<BoundaryScope<never>, Drained>
 }
@@ -32,7 +35,8 @@ export async function close(
   scopes: BoundaryScope<never>[],
   grace: number
 ): Promise<Closing> {
-  const going = new Set<Fiber>(instances.map(({ fiber }) => fiber))
+  const fibersOf = instances.map(({ fiber }) => fiber)
+  const going = new Set<Fiber>(fibersOf)
   const drained: Closing['drained'] = new Map()
   for (const scope of scopes) {
     // The provider disposes the scope at the same time; who comes too late has nothing left to count.
@@ -47,7 +51,11 @@ export async function close(
   const parked = fibers.root.parallel('harness-hmr/before-reload', event).catch(() => {})
   await within(grace, parked)
   over.abort()
-  return { gone: Promise.allSettled(instances.map(async ({ fiber }) => fiber.dispose())), drained }
+  const disposals = fibersOf.map(async fiber => {
+    await fiber.dispose()
+    going.delete(fiber)
+  })
+  return { gone: Promise.allSettled(disposals), going, drained }
 }
 
 /** Waits until the old instances are gone; false when the deadline came first. */

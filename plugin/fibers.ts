@@ -1,66 +1,6 @@
-/**
- * Cordis, seen through the harness' own root context (this package must not bring a second copy of it): which fibers a
- * module's plugins own, and how to put another version of a plugin in their place.
- */
+/** Which fibers a module's plugins own, and how to put another version of a plugin in their place. */
+import { type Context, type Fiber, FiberState, type Implementation, isolate, type Registry } from './cordis.ts'
 import type { Exports } from './host.ts'
-
-/** A Cordis context, as far as it is used here; the same in `cordis` and `@deepseek-ai/cordis`. */
-export interface Context {
-  root: Context
-  fiber: Fiber
-  get(service: string): unknown
-  reflect: {
-    provide(name: string, value: unknown): unknown
-    store: Record<symbol, { name: string; value?: unknown; fiber: Fiber }>
-  }
-  registry: Registry
-  logger: {
-    exporters: Map<number, unknown>
-    exporter(exporter: { export(message: LogMessage): void }): unknown
-    error(error: unknown): void
-  }
-  parallel(event: string, ...args: unknown[]): Promise<void>
-  emit(event: string, ...args: unknown[]): void
-}
-
-/** A message of Cordis' logger. */
-export interface LogMessage {
-  type: string
-  name: string
-  args: unknown[]
-}
-
-interface Runtime {
-  name?: string
-  callback: Function
-  fibers: Iterable<Fiber>
-}
-
-interface Registry {
-  values(): Iterable<Runtime>
-  get(plugin: unknown): Runtime | undefined
-  plugin(this: unknown, plugin: unknown, config?: unknown, getOuterStack?: () => string[]): { ctx: Context }
-}
-
-/** A Cordis fiber: one application of a plugin. */
-export interface Fiber {
-  uid: number | null
-  state: number
-  name: string
-  parent: Context
-  ctx: Context
-  config: unknown
-  inject: Record<string, unknown>
-  runtime: Runtime | null
-  store: Record<string, { fiber: Fiber }> | undefined
-  inertia: Promise<void> | undefined
-  dispose(): Promise<void> | undefined
-  await(): Promise<unknown>
-  update(config: unknown, noSave?: boolean): unknown
-}
-
-/** Cordis' `FiberState`, whose `const enum` cannot be imported without Cordis. */
-export const FiberState = { PENDING: 0, LOADING: 1, ACTIVE: 2, FAILED: 3, DISPOSED: 4, UNLOADING: 5 } as const
 
 /** One application of an exported plugin, with all that is needed to apply its successor. */
 export interface Instance {
@@ -81,6 +21,9 @@ export class Fibers {
   readonly root: Context
   readonly #applied = new WeakMap<Fiber, { plugin: unknown; config: unknown; getOuterStack: () => string[] }>()
 
+  /** Where an instance was, and neither its successor nor itself could be applied again. */
+  readonly #vacant = new Set<Instance>()
+
   constructor(root: Context) {
     this.root = root
     const raw = root.registry as Registry & { [original]?: Registry }
@@ -95,7 +38,7 @@ export class Fibers {
     }
   }
 
-  /** The live instances of the plugins that a module exports, oldest first. */
+  /** The instances of the plugins that a module exports, oldest first; also the places of those that are vacant. */
   instances(module: string, exports: Exports | undefined): Instance[] {
     const found = new Map<Fiber, Instance>()
     for (const [exported, value] of candidates(exports)) {
@@ -106,7 +49,18 @@ export class Fibers {
           found.set(fiber, { module, fiber, plugin: applied.plugin, config: applied.config, exported })
       }
     }
+    for (const vacant of this.#vacant) if (vacant.module === module) found.set(vacant.fiber, vacant)
     return [...found.values()].toSorted((a, b) => (a.fiber.uid ?? 0) - (b.fiber.uid ?? 0))
+  }
+
+  /** Remembers the places of instances that are gone, so that the next version fills them. */
+  vacate(instances: Instance[]): void {
+    for (const instance of instances) this.#vacant.add(instance)
+  }
+
+  /** Whether an instance is only a place; it counts as filled from now on. */
+  fill(instance: Instance): boolean {
+    return this.#vacant.delete(instance)
   }
 
   /** Every live fiber but the root's. */
@@ -164,6 +118,41 @@ export class Fibers {
   async settled(): Promise<void> {
     const busy = () => [...this.all()].flatMap(({ inertia }) => inertia ?? [])
     for (let waiting = busy(); waiting.length > 0; waiting = busy()) await Promise.allSettled(waiting)
+  }
+
+  /**
+   * Takes away the services that fibers still provide though nobody waits for their end any longer, so that successors can.
+   * The returned function is to be called when they have ended after all: Cordis then removes by name what is the
+   * successor's by now, and it is put back.
+   */
+  evict(fibers: ReadonlySet<Fiber>): () => void {
+    const { reflect } = this.root
+    const evicted: [key: symbol, name: string][] = []
+    for (const key of Object.getOwnPropertySymbols(reflect.store)) {
+      const { fiber, name } = reflect.store[key]!
+      if (!isWithin(fiber, fibers)) continue
+      evicted.push([key, name])
+      delete reflect.store[key]
+    }
+    return () => {
+      for (const [key, name] of evicted) {
+        const successor = [...this.all()].map(fiber => ownService(fiber, key, name)).find(Boolean)
+        if (!successor || reflect.store[key]) continue
+        reflect.store[key] = successor
+        reflect.notify([name])
+      }
+    }
+  }
+
+  /** Disposes what fibers have created while they were unloading; Cordis would leave it behind. Returns whose it was. */
+  async clearLeftovers(fibers: Iterable<Fiber>): Promise<string[]> {
+    const owners: string[] = []
+    for (const fiber of fibers) {
+      if (fiber.state !== FiberState.PENDING || fiber._disposables.length === 0) continue
+      owners.push(fiber.name)
+      for (const dispose of fiber._disposables.clear()) await dispose()
+    }
+    return owners
   }
 
   /** Runs a failed fiber again; Cordis does so by itself only for a fiber that has not failed. */
@@ -239,6 +228,12 @@ function withoutStack<T>(operation: () => T): T {
   } finally {
     Error.stackTraceLimit = stackTraceLimit
   }
+}
+
+/** What a fiber provides itself under a name that stands for `key` where it is. */
+function ownService(fiber: Fiber, key: symbol, name: string): Implementation | undefined {
+  const service = fiber.store?.[name]
+  return service?.fiber === fiber && fiber.ctx[isolate][name] === key ? service : undefined
 }
 
 function isNamespace(value: unknown): boolean {

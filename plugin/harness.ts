@@ -4,7 +4,7 @@ import { normalizePath, type DevEnvironment } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { describeError } from './describe-error.ts'
 import { within } from './drain.ts'
-import { FiberState } from './fibers.ts'
+import { FiberState } from './cordis.ts'
 import { openIn } from './ledger.ts'
 import { reload } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError } from './report.ts'
@@ -91,13 +91,15 @@ export class Harness {
 
   /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
   changed(file: string): void {
-    if (this.#state.kind === 'stopped' || this.#isIrrelevant(normalizePath(file))) return
+    if (this.#state.kind === 'stopped') return
+    // It may become relevant before the watcher sees its next save.
+    if (this.#isIrrelevant(normalizePath(file))) return void this.#saves.look(file)
     this.#add('files', [normalizePath(file)])
   }
 
   /** Replaces modules although their code is the same: their importers decide as if they had been saved. */
   invalidate(ids: string[]): void {
-    if (this.running) this.#add('modules', ids)
+    if (this.running && ids.length > 0) this.#add('modules', ids)
   }
 
   /** Resolves when what is queued now has run. */

@@ -86,11 +86,19 @@ export class Host {
     return this.#runner.executeId(resolved)
   }
 
-  /** The running modules that were made from a file: itself, with queries, or with other ids that a plugin gave it. */
+  /**
+   * The running modules that are made from a file: itself, with queries, with other ids that a plugin gave it, and those
+   * whose transform has asked to watch it (`addWatchFile`).
+   */
   modulesOf(file: string): string[] {
-    const ids = new Set<string>([normalizeModuleId(file)])
-    for (const node of this.#env.moduleGraph.getModulesByFile(file) ?? [])
-      if (node.id) ids.add(normalizeModuleId(node.id))
+    const ids = new Set([normalizeModuleId(file)])
+    const nodes = new Set(this.#env.moduleGraph.getModulesByFile(file))
+    for (const node of nodes) {
+      const id = node.id === null ? undefined : normalizeModuleId(node.id)
+      if (id !== undefined) ids.add(id)
+      // A file that is no module itself: those it is part of are.
+      if (id === undefined || !this.#modules.has(id)) for (const importer of node.importers) nodes.add(importer)
+    }
     return [...ids].filter(id => this.#modules.has(id))
   }
 
@@ -211,12 +219,13 @@ export class Host {
       })
       if (next?.exports) undo.push(this.#live.replace(id, old?.exports, next.exports))
     }
+    // What the new code does not import, or not yet: an `import()` of it evaluates the newest.
+    for (const id of new Set([...invalid, ...unused])) if (!overlay.has(id)) put(id, undefined)
     for (const [id, next] of overlay) {
       for (const importer of this.#record(id)?.importers ?? [])
         if (!invalid.has(importer)) next.importers?.add(importer)
       put(id, next)
     }
-    for (const id of unused) put(id, undefined)
     return undo
   }
 

@@ -26,7 +26,7 @@ export const ENVIRONMENT = 'harness'
  * loads the config.
  * @throws when an option is not valid.
  */
-export function harnessHmr(options: Options): Plugin<Api> {
+export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   const { entry, ...limits } = resolveOptions(options)
   // A restart configures the new server before it closes the old one, with the same plugin object or with another.
   const served: { harness: Harness; stopListening?: () => void }[] = []
@@ -42,14 +42,15 @@ export function harnessHmr(options: Options): Plugin<Api> {
     served.push({ harness, stopListening: server.httpServer ? onInterrupt(() => server.close()) : undefined })
   }
 
-  return {
+  const isActive: Plugin['apply'] = (_, { command, isPreview }) => command === 'serve' && !isPreview
+  const first: Plugin<Api> = {
     name: 'harness-hmr',
     api: {
       get harness() {
         return served.at(-1)?.harness
       }
-    } satisfies Api,
-    apply: (_, { command, isPreview }) => command === 'serve' && !isPreview,
+    },
+    apply: isActive,
     config: () => ({
       environments: {
         // Of its own: an empty answer to `hotUpdate` in `ssr` would switch off a user's own SSR app.
@@ -73,7 +74,6 @@ export function harnessHmr(options: Options): Plugin<Api> {
       handler({ file }) {
         // The client environment comes first, and no other plugin's slow hook is before us there.
         if (this.environment.name === 'client') for (const { harness } of served) harness.changed(file)
-        return this.environment.name === ENVIRONMENT ? [] : undefined
       }
     },
     async closeServer({ reason }) {
@@ -85,6 +85,21 @@ export function harnessHmr(options: Options): Plugin<Api> {
       }
     }
   }
+  const last: Plugin = {
+    name: 'harness-hmr:last',
+    apply: isActive,
+    hotUpdate: {
+      order: 'post',
+      handler({ modules }) {
+        if (this.environment.name !== ENVIRONMENT) return undefined
+        // What other plugins have added: a virtual module, say, that they make from the file.
+        for (const { harness } of served)
+          harness.invalidate(modules.flatMap(({ id, file }) => (id && !file ? [id] : [])))
+        return []
+      }
+    }
+  }
+  return [first, last]
 }
 
 export default harnessHmr

@@ -1,5 +1,6 @@
 /** Install: successors in the places of old instances, all or none, and every dependent back on its feet. */
-import { type Fiber, type Fibers, FiberState, type Instance, isActive } from './fibers.ts'
+import { type Fiber, FiberState } from './cordis.ts'
+import { type Fibers, type Instance, isActive } from './fibers.ts'
 
 /** An old instance and the plugin that takes its place. */
 export interface Replacement {
@@ -27,7 +28,7 @@ export async function install(
       if (parent.fiber.uid === null) continue
       const fiber = await fibers.install(parent, plugin, instance.config, instance.fiber)
       installed.push(fiber)
-      if (active.has(instance.fiber)) expected.push(fiber)
+      if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
     }
     retryFailed(installed, fibers)
     const busy = () => expected.filter(isBusy)

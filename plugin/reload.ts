@@ -11,7 +11,8 @@
 import type { Auditor } from './audit.ts'
 import { describeError } from './describe-error.ts'
 import { close, countBoundaries, disable, drain } from './drain.ts'
-import { type Fiber, type Fibers, type Instance, isActive, successor } from './fibers.ts'
+import { type Fiber } from './cordis.ts'
+import { type Fibers, type Instance, isActive, isWithin, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
 import { type Ledger, openIn } from './ledger.ts'
@@ -69,12 +70,17 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
   const retired = await step('disable', () => {
     step.failed(host.hot.dispose(plan.modules))
     return targets.map((target, i) => {
-      report.providers[i]!.boundaries = countBoundaries(target.scopes, closing)
+      const abandoned = target.instances.some(({ fiber }) => isWithin(fiber, closing.going))
+      Object.assign(report.providers[i]!, { boundaries: countBoundaries(target.scopes, closing), abandoned })
       const storages = ledger.entriesOf(target)
-      if (inTime) disable(storages)
-      return retire(target, id, storages, inTime ? undefined : closing.gone)
+      if (!abandoned) disable(storages)
+      return retire(target, id, storages, abandoned ? closing.gone : undefined)
     })
   })
+  if (!inTime) void closing.gone.then(fibers.evict(new Set(closing.going)))
+  for (const name of await fibers.clearLeftovers(dependents)) {
+    report.failures.push(`"${name}" created effects while it was unloading; they were disposed`)
+  }
   const installed = await step.attempt('install', () => {
     staged.commit()
     return install(staged.successors, dependents, active, fibers)
@@ -137,6 +143,7 @@ async function rollBack(
   }
   const replacements = instances.map(instance => ({ instance, plugin: instance.plugin }))
   await install(replacements, dependents, active, fibers).catch((error: unknown) => {
+    fibers.vacate(instances)
     report.failures.push(`the old version did not come back: ${describeError(error, 'install').message}`)
   })
 }
@@ -160,7 +167,8 @@ function providerReport({ module, name, generation, instances }: Target): Provid
     from: generation,
     to: generation,
     instances: instances.length,
-    boundaries: { drained: 0, released: 0, abandoned: 0 }
+    boundaries: { drained: 0, released: 0, abandoned: 0 },
+    abandoned: false
   }
 }
 

@@ -41,6 +41,8 @@ export interface ProviderReport {
   instances: number
   /** Boundaries of its scopes: waited for, let go because the reload was started inside, still open at the deadline. */
   boundaries: { drained: number; released: number; abandoned: number }
+  /** Whether the reload went on at the deadline although an old instance was not gone yet. */
+  abandoned: boolean
 }
 
 /** One reload, JSON-safe. Independent facts are separate fields: a drain may be abandoned in a reload that succeeded. */
@@ -131,11 +133,9 @@ function generations({ name, from, to }: ProviderReport): string {
 }
 
 function times({ ms, providers }: ReloadReport): string[] {
-  const sum = (key: 'drained' | 'abandoned') => providers.reduce((total, { boundaries }) => total + boundaries[key], 0)
-  const notes = [
-    sum('drained') && plural(sum('drained'), 'boundary'),
-    sum('abandoned') && `${sum('abandoned')} abandoned`
-  ].filter(Boolean)
+  const drained = providers.reduce((total, { boundaries }) => total + boundaries.drained, 0)
+  const left = providers.filter(({ abandoned }) => abandoned).map(({ name, from }) => `${name} ${from} is abandoned`)
+  const notes = [drained && plural(drained, 'boundary'), ...left].filter(Boolean)
   const waited = (ms.close ?? 0) + (ms.drain ?? 0)
   return [
     `stage ${Math.round(ms.stage ?? 0)} ms`,

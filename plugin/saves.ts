@@ -32,14 +32,23 @@ export class Saves {
       await new Promise(resolve => setTimeout(resolve, EMPTY_STEP))
       now = await signature(file)
     }
+    this.#lookAgain(file, now.key)
+    return readFile(file, 'utf8').catch(() => undefined)
+  }
+
+  /** Looks at a file that is not read, for the save after this one. */
+  async look(file: string): Promise<void> {
+    this.#lookAgain(file, (await signature(file)).key)
+  }
+
+  #lookAgain(file: string, key: string): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
       void signature(file).then(later => {
-        if (later.key !== now.key) this.#changed(file)
+        if (later.key !== key) this.#changed(file)
       })
     }, LOOK_AGAIN)
     this.#timers.add(timer.unref())
-    return readFile(file, 'utf8').catch(() => undefined)
   }
 
   /** Stops looking. */

@@ -35,7 +35,7 @@ export function terminal(logger: Logger, root: string, entry: string): HarnessEv
           `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(opened[1] ?? opened[0] ?? ''))}`
       )
       logger.warn(
-        `${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${plural(open.length, 'open boundary')}${waits.join('')}`
+        `${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${open.length > 0 ? plural(open.length, 'open boundary') : 'a disposer has not ended'}${waits.join('')}`
       )
     },
     error(cause) {

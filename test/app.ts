@@ -68,7 +68,8 @@ export async function createApp(
     name: 'watching',
     configureServer: ({ watcher }) => void (watching = once(watcher, 'ready'))
   }
-  const plugin = harnessHmr({ entry: 'harness.ts', ...options })
+  const plugins = harnessHmr({ entry: 'harness.ts', ...options })
+  const [plugin] = plugins
   const server = await createServer({
     root,
     configFile: false,
@@ -76,7 +77,7 @@ export async function createApp(
     server: { port: 0, host: '127.0.0.1' },
     resolve: { alias: { 'harness-hmr/scope': join(repository, 'plugin/scope.ts') } },
     ...config,
-    plugins: [plugin, watcher, config.plugins]
+    plugins: [plugins, watcher, config.plugins]
   })
   onTestFinished(() => server.close())
   const events = queues(plugin.api!.harness!)

@@ -44,19 +44,19 @@ describe('the plugin', () => {
   test('is inert where vitest loads the config', async () => {
     seq.length = 0
     const root = createFolder(files)
-    const plugin = harnessHmr({ entry: 'harness.ts' })
+    const plugins = harnessHmr({ entry: 'harness.ts' })
     const server = await createServer({
       root,
       configFile: false,
       logLevel: 'silent',
       server: { port: 0, host: '127.0.0.1' },
-      plugins: [{ name: 'vitest' }, plugin]
+      plugins: [{ name: 'vitest' }, plugins]
     })
     onTestFinished(() => server.close())
     await server.listen()
     await turn()
     expect(server.httpServer?.listening).toBe(true)
-    expect(plugin.api?.harness).toBeUndefined()
+    expect(plugins[0].api?.harness).toBeUndefined()
     expect(seq).toEqual([])
   })
 

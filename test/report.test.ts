@@ -15,7 +15,8 @@ const report: ReloadReport = {
       from: 4,
       to: 5,
       instances: 1,
-      boundaries: { drained: 2, released: 0, abandoned: 0 }
+      boundaries: { drained: 2, released: 0, abandoned: 0 },
+      abandoned: false
     }
   ],
   ms: { affected: 1, stage: 6.4, close: 2, drain: 210, disable: 0, install: 3.2 }
@@ -43,10 +44,11 @@ describe('the line of a reload', () => {
   test('says why a harness restarted, what was abandoned, and what failed beside', () => {
     const providers = report.providers.map(provider => ({
       ...provider,
-      boundaries: { drained: 0, released: 0, abandoned: 1 }
+      boundaries: { drained: 0, released: 0, abandoned: 1 },
+      abandoned: true
     }))
     const line = lineOf({ outcome: 'restarted', reason: 'the entry changed', providers, failures: ['no such port'] })
-    expect(line).toContain('the entry changed · stage 6 ms · drain 212 ms (1 abandoned)')
+    expect(line).toContain('the entry changed · stage 6 ms · drain 212 ms (agents 4 is abandoned)')
     expect(line).toContain('\n  no such port')
   })
 
