@@ -70,6 +70,8 @@ export interface Fiber {
   store: Record<string, Implementation> | undefined
   _disposables: { length: number; clear(): (() => unknown)[] }
   inertia: Promise<void> | undefined
+  /** The entry of `@cordisjs/plugin-loader` that applied it. */
+  entry?: { fiber?: Fiber }
   dispose(): Promise<void> | undefined
   await(): Promise<unknown>
   update(config: unknown, noSave?: boolean): unknown

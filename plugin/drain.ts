@@ -52,6 +52,8 @@ export async function close(
   await within(grace, parked)
   over.abort()
   const disposals = fibersOf.map(async fiber => {
+    // A loader takes the end of an entry's fiber for the user's wish, and writes it into the configuration file.
+    fiber.entry = undefined
     await fiber.dispose()
     going.delete(fiber)
   })

@@ -12,6 +12,8 @@ export interface Instance {
   config: unknown
   /** The export that the plugin came from; `"*"` for a module that is a plugin itself (`export function apply`). */
   exported: string
+  /** The loader's entry that applied it. */
+  entry: Fiber['entry']
 }
 
 const original = Symbol.for('cordis.original')
@@ -46,7 +48,14 @@ export class Fibers {
         const applied = this.#applied.get(fiber)
         // A module that is a plugin itself may have been applied through the namespace of an earlier version.
         if (applied && (applied.plugin === value || (exported === '*' && isNamespace(applied.plugin))))
-          found.set(fiber, { module, fiber, plugin: applied.plugin, config: applied.config, exported })
+          found.set(fiber, {
+            module,
+            fiber,
+            plugin: applied.plugin,
+            config: applied.config,
+            exported,
+            entry: fiber.entry
+          })
       }
     }
     for (const vacant of this.#vacant) if (vacant.module === module) found.set(vacant.fiber, vacant)

@@ -1,9 +1,10 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
 import { resolve } from 'node:path'
-import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, type ViteDevServer } from 'vite'
+import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, version, type ViteDevServer } from 'vite'
 import { Harness } from './harness.ts'
 import { resolveOptions, type Options } from './options.ts'
 import { onInterrupt } from './signals.ts'
+import { assertSupported, warningsFor } from './surroundings.ts'
 import { terminal } from './terminal.ts'
 
 export type { BeforeReload } from './drain.ts'
@@ -32,7 +33,12 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   const served: { harness: Harness; stopListening?: () => void }[] = []
 
   const start = (server: ViteDevServer, env: DevEnvironment) => {
-    const { root, logger } = server.config
+    const { root, logger, experimental } = server.config
+    const { hmr, watch } = server.config.server
+    const bundledDev = Boolean(experimental.bundledDev)
+    for (const warning of warningsFor({ hmr, watch, bundledDev, script: process.argv[1] ?? '' })) {
+      logger.warn(`[harness-hmr] ${warning}`)
+    }
     const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) })
     harness.listen(terminal(logger, root, entry))
     // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
@@ -63,6 +69,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
         }
       }
     }),
+    configResolved: () => assertSupported({ node: process.versions.node, vite: version }),
     configureServer(server) {
       const env = server.environments[ENVIRONMENT]
       // vitest runs a dev server of its own with the same config, for the tests and not for the harness.

@@ -27,6 +27,7 @@ export async function install(
       // A parent that went away meanwhile took its children with it.
       if (parent.fiber.uid === null) continue
       const fiber = await fibers.install(parent, plugin, instance.config, instance.fiber)
+      if (instance.entry) Object.assign(instance.entry, { fiber })
       installed.push(fiber)
       if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
     }
