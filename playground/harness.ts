@@ -4,9 +4,12 @@ import { AgentLoop } from './providers/agent-loop.ts'
 import { AgentRegistry } from './providers/agents.ts'
 import { BasicTools } from './providers/basic-tools.ts'
 import { consoleLog } from './providers/console-log.ts'
+import { JobTools } from './providers/job-tools.ts'
+import { JobPool } from './providers/jobs.ts'
 import { SimulatedModel } from './providers/llm.ts'
 import { PromptAssembly } from './providers/prompt.ts'
 import { Residents, type ResidentsConfig } from './providers/residents.ts'
+import { RollCall } from './providers/roll-call.ts'
 import { SessionLog } from './providers/session-log.ts'
 import { SessionStore } from './providers/sessions.ts'
 import { ToolRuntime } from './providers/tools.ts'
@@ -53,11 +56,14 @@ export default async function harness(ctx: Context, config: HarnessConfig = {}):
   ctx.plugin(PromptAssembly)
   ctx.plugin(SimulatedModel, { latency })
   ctx.plugin(BasicTools)
+  ctx.plugin(JobPool)
+  ctx.plugin(JobTools)
   ctx.plugin(AgentExecution)
   ctx.plugin(HostTransport, { deliver })
   ctx.plugin(AgentLoop)
   if (log) ctx.plugin(consoleLog, {})
   ctx.plugin(Residents, agents)
   if (visits > 0) ctx.plugin(Visitor, { every: visits })
+  ctx.plugin(RollCall)
   if (log) process.stdout.write(HINT)
 }

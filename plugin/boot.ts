@@ -57,7 +57,7 @@ export async function boot(
   const providers = new Set<string>()
   const isProvider = (id: string) => {
     // A retired generation's storages are its provider's, also when the module exports no plugin any more.
-    if (fibers?.instances(id, host.exports(id)).length > 0) providers.add(id)
+    if (fibers?.instances(id, host.ownExports(id)).length > 0) providers.add(id)
     return providers.has(id)
   }
   const ledger = new Ledger(id => host.evaluates(id), isProvider)

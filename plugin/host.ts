@@ -51,6 +51,7 @@ export class Host {
   readonly #external = new Map<string, Promise<string | false>>()
   readonly #maps = new Map<string, SourceMap | undefined>()
   readonly #versions = new WeakMap<Exports, number>()
+  readonly #definers = new WeakMap<object, string>()
   readonly #order = new Map<string, number>()
   readonly #live = new LiveExports()
   readonly #modules = new ModuleCacheMap()
@@ -120,6 +121,15 @@ export class Host {
   /** The exports of a running module. */
   exports(id: string): Exports | undefined {
     return this.#modules.has(id) ? this.#modules.getByModuleId(id).exports : undefined
+  }
+
+  /**
+   * What a running module defines itself, without what it re-exports of another one: a barrel owns no plugin. The first
+   * module to finish with a value among its exports is the one that defines it, also in a cycle.
+   */
+  ownExports(id: string): Exports {
+    const exports = this.exports(id) ?? {}
+    return Object.fromEntries(names(exports).filter(([, value]) => this.#definers.get(value as object) === id))
   }
 
   /** How often the module's file was evaluated when its running version was: its generation. */
@@ -251,6 +261,11 @@ export class Host {
         resolveId: (id, importer) => this.#env.pluginContainer.resolveId(id, importer),
         fetchModule: id => this.#fetch(id)
       },
+      evaluated: (file, exports) => {
+        for (const [, value] of names(exports)) {
+          if (isReference(value) && !this.#definers.has(value)) this.#definers.set(value, file)
+        }
+      },
       builtin: specifier => this.#ledger.builtin(specifier),
       env: { ...this.#env.config.env, SSR: true },
       nameScript: (file, code, exports) => {
@@ -297,6 +312,7 @@ class Overlay extends ModuleCacheMap {
 }
 
 interface RunnerParts {
+  evaluated(file: string, exports: Exports): void
   options: ConstructorParameters<typeof ViteNodeRunner>[0]
   builtin(specifier: string): Exports | undefined
   env: Record<string, unknown>
@@ -327,15 +343,29 @@ class Runner extends ViteNodeRunner {
   }
 
   override async runModule(context: Record<string, any>, transformed: string): Promise<void> {
-    const { name, code } = this.#parts.nameScript(
-      normalizeModuleId(context['__filename']),
-      transformed,
-      context['__vite_ssr_exports__']
-    )
+    const file = normalizeModuleId(context['__filename'])
+    const exports = context['__vite_ssr_exports__']
+    const { name, code } = this.#parts.nameScript(file, transformed, exports)
     const head = `'use strict';async (${Object.keys(context).join(',')})=>{{`
     const run = vm.runInThisContext(`${head}${code}\n}}`, { filename: name, columnOffset: -head.length })
     await run(...Object.values(context))
+    this.#parts.evaluated(file, exports)
   }
+}
+
+/** The exports that can be read; one that a cycle has not reached yet cannot. */
+function names(exports: Exports): [name: string, value: unknown][] {
+  return Object.keys(exports).flatMap(name => {
+    try {
+      return [[name, exports[name]]]
+    } catch {
+      return []
+    }
+  })
+}
+
+function isReference(value: unknown): value is object {
+  return typeof value === 'function' || (typeof value === 'object' && value !== null)
 }
 
 /** The channel of an environment that lives in this process: what the server sends comes out, what we send goes in. */

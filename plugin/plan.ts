@@ -38,7 +38,7 @@ export async function planOf({ files, modules }: Cause, planning: Planning): Pro
 
 /** What a change of these modules would reach. */
 export function reach(changed: string[], { entry, host, fibers }: Planning): ReloadPlan {
-  const fibersOf = (id: string) => fibers.instances(id, host.exports(id)).map(({ fiber }) => fiber)
+  const fibersOf = (id: string) => fibers.instances(id, host.ownExports(id)).map(({ fiber }) => fiber)
   const plan = affected(changed, {
     entry,
     importers: id => host.importers(id),

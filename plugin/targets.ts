@@ -25,7 +25,7 @@ export function targetsOf(modules: Iterable<string>, host: Host, fibers: Fibers,
   return [...modules].flatMap(module => {
     const exports = host.exports(module)
     const generation = host.version(exports)
-    const instances = fibers.instances(module, exports)
+    const instances = fibers.instances(module, host.ownExports(module))
     const storages = ledger.entriesOf({ module, generation })
     if (instances.length === 0 && storages.length === 0) return []
     const objects = instances.map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))

@@ -82,12 +82,12 @@ export class AgentLoop implements AgentFactory {
     }
   }
 
-  async createAgent(_owner: Context, { id = randomUUID(), parent, setup }: CreateOptions): Promise<Agent> {
+  async createAgent(_owner: Context, { id = randomUUID(), parent, cwd, setup }: CreateOptions): Promise<Agent> {
     const { sessions } = this.services
     const session = sessions.create(id)
     return this.arrive(session, setup, () => {
       if (parent && !isWanted(sessions, parent)) throw new Error(`agent "${id}": the call that asks for it is not open`)
-      session.append('created', { agentId: id, ...(parent && { parent }) })
+      session.append('created', { agentId: id, ...(parent && { parent }), ...(cwd && { cwd }) })
     })
   }
 

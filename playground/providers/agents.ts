@@ -29,6 +29,8 @@ export interface Agent {
   readonly session: Session
   /** The agent's own registration scope: what is registered through it belongs to this agent and goes with it. */
   readonly ctx: Context
+  /** The directory that its tools work in. */
+  readonly cwd: string
   /** The tool call that asked for it. */
   readonly parent: ParentRequest | undefined
   /** No turn is open and no prompt is queued. */
@@ -48,6 +50,8 @@ export interface CreateOptions {
   id?: string
   /** The open tool call that asks for this agent: the agent ends with it. */
   parent?: ParentRequest
+  /** The directory that its tools work in, for good; that of the process by default. */
+  cwd?: string
   /** Runs before the agent is published, under the identity of the creator; `ctx.agent` is the new agent. */
   setup?: (ctx: Context) => void | Promise<void>
 }

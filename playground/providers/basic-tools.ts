@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises'
 import { setTimeout } from 'node:timers/promises'
 import type { Context } from 'cordis'
 import type { Tool } from './tools.ts'
@@ -21,7 +22,7 @@ export class BasicTools {
   static inject = ['tools', 'agents', 'sessions']
 
   constructor(ctx: Context) {
-    const tools = [add, lookup, wait, note, spawnTool(ctx)]
+    const tools = [add, lookup, wait, note, files, spawnTool(ctx)]
     for (const tool of tools) ctx.tools.register(tool)
     ctx.provide(
       'basicTools',
@@ -68,6 +69,17 @@ const note: Tool = {
   }
 }
 
+const files: Tool = {
+  name: 'files',
+  description: 'Lists the files in the working directory.',
+  parameters: {},
+  idempotent: true,
+  async execute({ cwd }) {
+    const names = await readdir(cwd)
+    return names.toSorted().join(' ') || 'no files'
+  }
+}
+
 /**
  * Gives a task to a child and waits for its answer. The child's id follows from the call, so that the call can be made
  * again at any point: it finds the child and the prompt that are on record. The child ends with the call.
@@ -80,12 +92,12 @@ function spawnTool(ctx: Context): Tool {
     parameters: { text: { type: 'string', description: 'the task' } },
     idempotent: true,
     yields: true,
-    async execute({ agent, callId, args, signal }) {
+    async execute({ agent, callId, args, cwd, signal }) {
       if (!agent) throw new Error('tool "spawn": only an agent can have a child')
       const id = `${agent.id}-${callId}`
       const from = { agentId: agent.id, callId }
       const known = sessions.read(id).length > 0
-      const child = await (known ? agents.resume({ id }) : agents.create({ id, parent: from }))
+      const child = await (known ? agents.resume({ id }) : agents.create({ id, parent: from, cwd }))
       return child.prompt(String(args.text), { promptId: 'task', from }).answer(signal)
     }
   }

@@ -12,7 +12,7 @@ export interface ToolCallRecord {
 /** What each type of event says; the agent's whole state is derived from these. */
 export interface SessionEventData {
   /** The agent exists. */
-  created: { agentId: string; parent?: ParentRequest }
+  created: { agentId: string; parent?: ParentRequest; cwd?: string }
   /** A prompt waits for its turn. */
   prompt: { promptId: string; text: string; from?: ParentRequest }
   /** The turn that answers a prompt has begun. */
@@ -65,15 +65,15 @@ export class Session {
 
   /** Whether {@link append} is refused. */
   get closed(): boolean {
-    return !this.open
+    return !this.open || this.events.at(-1)?.type === 'ended'
   }
 
   /**
    * Puts an event on record, before anything else happens.
-   * @throws when the session is closed or was opened anew since: there is one writer.
+   * @throws when the session is closed, has ended, or was opened anew since: there is one writer.
    */
   append<T extends keyof SessionEventData>(type: T, data: SessionEventData[T]): void {
-    if (!this.open) throw new Error(`session "${this.id}" is closed`)
+    if (this.closed) throw new Error(`session "${this.id}" is closed`)
     this.write({ seq: this.events.length, time: Date.now(), type, data } as SessionEvent)
   }
 

@@ -69,7 +69,11 @@ describe('the initiating agent', () => {
     expect(text).toContain(`ada; ada; About "use whoami": ${childId}`)
     expectSound(harness.record(childId!))
     const request = { agentId: 'ada', callId: childId!.slice('ada-'.length) }
-    expect(harness.record(childId!)[0]!.data).toEqual({ agentId: childId, parent: request })
+    expect(harness.record(childId!)[0]!.data).toEqual({
+      agentId: childId,
+      parent: request,
+      cwd: process.cwd()
+    })
     expect(harness.record(childId!).find(event => event.type === 'prompt')!.data).toMatchObject({ from: request })
     expect(agents.list()).toEqual([ada])
   })
@@ -81,7 +85,8 @@ describe('the initiating agent', () => {
       String([agent, agents.currentInitiator()].every(who => who === undefined))
     )
     const { signal } = new AbortController()
-    expect(await tools.execute({ agent: undefined, callId: 'direct', name: 'whoami', args: {}, signal })).toBe('true')
+    const call = { agent: undefined, callId: 'direct', name: 'whoami', args: {}, cwd: '.', signal }
+    expect(await tools.execute(call)).toBe('true')
   })
 
   test('is still the right one in an abort path in the middle of teardown', async () => {
@@ -165,19 +170,6 @@ describe('the loop', () => {
     expectSound(harness.record('ada'))
   })
 
-  test('gives one signal to everything in a turn, and a new one to the next turn', async () => {
-    const harness = await boot()
-    const { root } = harness
-    const signals: unknown[] = []
-    await offer(harness, 'look', ({ signal }) => (signals.push(signal), 'seen'))
-    root.prompt.contribute({ name: 'look', render: ({ signal }) => (signals.push(signal), '') })
-    const ada = await root.agents.create({ id: 'ada' })
-    await promptly(ada.prompt('use look then look').answer(), 'answer')
-    const first = new Set(signals.splice(0))
-    await promptly(ada.prompt('use look').answer(), 'answer')
-    expect([first.size, new Set(signals).size, first.has(signals[0])]).toEqual([1, 1, false])
-  })
-
   test('cancels the running prompt and a queued one, and goes on with the next', async () => {
     const harness = await boot()
     const ada = await harness.root.agents.create({ id: 'ada' })
@@ -227,132 +219,4 @@ describe('the loop', () => {
     expect(harness.root.agents.list()).toEqual([])
     expect(harness.problems).toEqual([])
   })
-})
-
-describe('a child', () => {
-  test('ends with the call that asked for it, also when the parent gives its turn up', async () => {
-    const harness = await boot()
-    const { agents, sessions } = harness.root
-    const ada = await agents.create({ id: 'ada' })
-    const inGrandchild = harness.event(
-      'session/event',
-      ({ sessionId, event }) => /-task-/.test(sessionId) && event.type === 'call'
-    )
-    ada.prompt('spawn: spawn: use wait 60000')
-    await inGrandchild
-    const ends = sessions
-      .ids()
-      .filter(id => id !== 'ada')
-      .map(id => harness.recorded(id, 'ended'))
-    expect(ends).toHaveLength(2)
-    ada.cancel()
-    await Promise.all(ends)
-    expect(agents.list()).toEqual([ada])
-  })
-
-  test('is ended when it comes back and its parent has no use for it any more', async () => {
-    const harness = await boot()
-    const { root } = harness
-    const ada = await root.agents.create({ id: 'ada' })
-    const inChild = harness.event(
-      'session/event',
-      ({ sessionId, event }) => sessionId !== 'ada' && event.type === 'call'
-    )
-    ada.prompt('spawn: use wait 60000')
-    await inChild
-    await harness.dispose('agent-loop')
-    root.sessions.open('ada').append('cancelled', { promptId: 'p1' })
-    await harness.install('agent-loop')
-    expect(root.agents.list().map(agent => agent.id)).toEqual(['ada'])
-  })
-
-  test('is refused for a call that is not open', async () => {
-    const harness = await boot()
-    const parent = { agentId: 'ada', callId: 'p1-0-0' }
-    await expect(harness.root.agents.create({ id: 'child', parent })).rejects.toThrow(
-      'the call that asks for it is not open'
-    )
-    expect(harness.root.sessions.ids()).toEqual([])
-  })
-})
-
-describe('what is registered through agent.ctx', () => {
-  test('belongs to that agent alone and goes with it', async () => {
-    const harness = await boot()
-    const { agents, tools, prompt } = harness.root
-    const [ada, bo] = [await agents.create({ id: 'ada' }), await agents.create({ id: 'bo' })]
-    const heard: string[] = []
-    ada.ctx.tools.register({ name: 'own', description: '', parameters: {}, execute: () => 'own' })
-    ada.ctx.prompt.contribute({ name: 'own', render: () => 'own section' })
-    ada.ctx.on('agent/delta', ({ agent }) => void heard.push(agent.id))
-    ada.ctx.on('session/event', ({ sessionId }) => void heard.push(sessionId))
-    const names = (agent?: Agent) => tools.list(agent).map(tool => tool.name)
-    expect([names(ada).includes('own'), names(bo).includes('own'), names().includes('own')]).toEqual([
-      true,
-      false,
-      false
-    ])
-    expect([await prompt.assemble({ agent: ada }), await prompt.assemble({ agent: bo })]).toEqual(['own section', ''])
-    await Promise.all([ada, bo].map(agent => promptly(agent.prompt('hello').answer(), 'answer')))
-    expect(new Set(heard)).toEqual(new Set(['ada']))
-    await ada.end()
-    expect(names(ada).includes('own')).toBe(false)
-    expect(await prompt.assemble({ agent: ada })).toBe('')
-  })
-})
-
-describe('teardown from inside a driver', () => {
-  test('neither hangs nor writes on when a child disposes what its parent, who waits for it, runs on', async () => {
-    for (const name of ['agents', 'agent-loop', 'tools'] as const) {
-      const harness = await boot()
-      const { agents } = harness.root
-      const felled = deferred()
-      await offer(harness, 'saw', async () => {
-        await harness.fiber(name).dispose()
-        felled.resolve()
-        return 'fell'
-      })
-      // Unlike spawn, this tool does not care for its signal.
-      await offer(harness, 'hire', async () => (await agents.create({ id: 'bo' })).prompt('use saw').answer())
-      const [ada, cy] = [await agents.create({ id: 'ada' }), await agents.create({ id: 'cy' })]
-      const unrelated = deferred<string>()
-      await offer(harness, 'gate', () => unrelated.promise)
-      const called = harness.recorded('cy', 'call')
-      cy.prompt('use gate')
-      await called
-      const sawing = harness.recorded('bo', 'call')
-      ada.prompt('use hire')
-      await sawing
-      unrelated.resolve('done')
-      await promptly(felled.promise, `disposal of ${name}`)
-      await turn()
-      expect(ada.session.events.at(-1)!.type).toBe('call')
-      expect(cy.session.events.at(-1)).toMatchObject({ type: 'result', data: { output: 'done' } })
-      expect(harness.problems).toEqual([])
-    }
-  })
-
-  for (const which of ['agents', 'agent-loop', 'sessions', 'session-log', 'tools', 'root'] as const) {
-    test(`a tool that disposes ${which} and waits for it neither hangs nor writes on`, async () => {
-      const harness = await boot()
-      const { root } = harness
-      const finished = deferred()
-      const dispose = () => (which === 'root' ? root.fiber : harness.fiber(which)).dispose()
-      await offer(harness, 'saw', async () => {
-        await dispose()
-        setImmediate(finished.resolve)
-        return 'fell'
-      })
-      const ada = await root.agents.create({ id: 'ada' })
-      const bo = await root.agents.create({ id: 'bo' })
-      const streaming = harness.event('agent/delta', ({ agent }) => agent.id === 'bo')
-      bo.prompt('slow and steady')
-      await streaming
-      ada.prompt('use saw')
-      await promptly(finished.promise, 'the tool')
-      await turn()
-      expect([ada.session.closed, bo.session.closed]).toEqual([true, true])
-      expect(ada.session.events.at(-1)!.type).toBe('call')
-    })
-  }
 })

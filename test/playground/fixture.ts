@@ -4,11 +4,13 @@ import { AgentExecution } from '../../playground/providers/agent-execution.ts'
 import { AgentLoop } from '../../playground/providers/agent-loop.ts'
 import { AgentRegistry } from '../../playground/providers/agents.ts'
 import { BasicTools } from '../../playground/providers/basic-tools.ts'
+import { JobTools } from '../../playground/providers/job-tools.ts'
+import { JobPool } from '../../playground/providers/jobs.ts'
 import { SimulatedModel } from '../../playground/providers/llm.ts'
 import { PromptAssembly } from '../../playground/providers/prompt.ts'
 import { SessionLog } from '../../playground/providers/session-log.ts'
 import { SessionStore, type SessionEvent } from '../../playground/providers/sessions.ts'
-import { ToolRuntime } from '../../playground/providers/tools.ts'
+import { ToolRuntime, type Tool } from '../../playground/providers/tools.ts'
 import { HostTransport } from '../../playground/providers/transport.ts'
 import { deferred, promptly } from '../promptly.ts'
 
@@ -20,6 +22,8 @@ const providers = {
   prompt: PromptAssembly,
   llm: SimulatedModel,
   'basic-tools': BasicTools,
+  jobs: JobPool,
+  'job-tools': JobTools,
   'agent-execution': AgentExecution,
   transport: HostTransport,
   'agent-loop': AgentLoop
@@ -85,6 +89,22 @@ export class Harness {
   /** Every provider has come back as far as it can. */
   async settled(): Promise<void> {
     for (const fiber of this.fibers.values()) await promptly(fiber.await(), 'providers settle')
+  }
+
+  /** Offers a tool for as long as the harness has tools. */
+  async offer(tool: Partial<Tool> & Pick<Tool, 'name' | 'execute'>): Promise<void> {
+    await this.root.plugin({
+      name: `tool ${tool.name}`,
+      inject: ['tools'],
+      apply: ctx => void ctx.tools.register({ description: tool.name, parameters: {}, ...tool })
+    })
+  }
+
+  /** Creates an agent and asks it something. */
+  async ask(id: string, text: string): Promise<string> {
+    const { agents } = this.root
+    const agent = agents.get(id) ?? (await agents.create({ id }))
+    return promptly(agent.prompt(text).answer(), `answer of ${id}`)
   }
 
   /** The next event of that name for which `matches` holds. */

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readScript } from '../../playground/providers/llm/script.ts'
-import type { HostRequest } from '../../playground/providers/transport.ts'
-import { deferred, promptly, turn } from '../promptly.ts'
+import { deferred, turn } from '../promptly.ts'
 import { boot } from './fixture.ts'
 
 describe('ctx.agentExecution', () => {
@@ -62,43 +61,6 @@ describe('ctx.agentExecution', () => {
     await harness.install('agents')
     await harness.settled()
     expect(root.agentExecution.current()).toBeUndefined()
-  })
-})
-
-describe('the host-aware transport', () => {
-  test('derives the session header itself, and nothing that a model sees, passes or leaves on record names it', async () => {
-    const requests: HostRequest[] = []
-    const deliver = async (request: HostRequest) => (await turn(), requests.push(request), 'received')
-    const harness = await boot({ transport: { deliver } })
-    const { agents, tools } = harness.root
-    const ids = ['ada', 'bo']
-    await Promise.all(
-      ids.map(async id => {
-        const agent = await agents.create({ id })
-        await promptly(agent.prompt('use send /inbox hello sessionId=mallory').answer(), 'answer')
-      })
-    )
-    expect(requests.map(({ headers }) => headers['X-Harness-Session-Id'])).toEqual(expect.arrayContaining(ids))
-    expect(requests.map(({ body }) => body)).toEqual(['hello sessionId=mallory', 'hello sessionId=mallory'])
-    const visible = JSON.stringify([
-      tools.list(),
-      ...ids.map(id => harness.record(id).filter(event => event.type !== 'created'))
-    ])
-    expect(visible).not.toMatch(/X-Harness|session-id|"(?:session|sessionId|agent|agentId)"/i)
-  })
-
-  test('takes no identity from an argument, and sends nothing for nobody', async () => {
-    const requests: HostRequest[] = []
-    const harness = await boot({
-      transport: { deliver: (request: HostRequest) => (requests.push(request), 'received') }
-    })
-    const { agents, tools, transport } = harness.root
-    const ada = await agents.create({ id: 'ada' })
-    const { signal } = new AbortController()
-    const args = { path: '/', body: '', headers: { 'X-Harness-Session-Id': 'mallory' }, sessionId: 'mallory' }
-    await agents.withInitiator(ada, () => tools.execute({ agent: ada, callId: 'c', name: 'send', args, signal }))
-    expect(requests).toEqual([{ path: '/', body: '', headers: { 'X-Harness-Session-Id': 'ada' } }])
-    await expect(transport.send('/', '')).rejects.toThrow('no initiating agent is active')
   })
 })
 

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { deferred, promptly, turn } from '../promptly.ts'
 import { answers, boot, expectSound, type Harness, type ProviderName } from './fixture.ts'
 
-const loopless: ProviderName[] = ['basic-tools', 'agent-execution', 'transport', 'agent-loop']
+const loopless: ProviderName[] = ['basic-tools', 'job-tools', 'agent-execution', 'transport', 'agent-loop']
 
 function temporaryDirectory(): string {
   const dir = mkdtempSync(join(tmpdir(), 'harness-sessions-'))

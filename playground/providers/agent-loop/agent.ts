@@ -22,6 +22,11 @@ export class LoopAgent implements Agent {
     return parentOf(this.session.events)
   }
 
+  get cwd(): string {
+    const [first] = this.session.events
+    return (first?.type === 'created' && first.data.cwd) || process.cwd()
+  }
+
   get idle(): boolean {
     return this.driver.progress.queue.length === 0
   }

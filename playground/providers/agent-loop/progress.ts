@@ -56,7 +56,6 @@ export class Progress {
   private apply({ type, data }: SessionEvent): void {
     switch (type) {
       case 'created':
-      case 'ended':
         return
       case 'prompt':
         this.waiting.push({ promptId: data.promptId, text: data.text })
@@ -87,6 +86,10 @@ export class Progress {
       case 'failed':
       case 'cancelled':
         return this.close(data.promptId)
+      case 'ended':
+        this.open = undefined
+        this.waiting.length = 0
+        return
       default:
         return type satisfies never
     }

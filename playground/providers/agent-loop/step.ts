@@ -1,5 +1,7 @@
 import type { OpenTurn } from './progress.ts'
+import type { ScriptedCall } from '../llm/script.ts'
 import type { ToolCallRecord } from '../sessions.ts'
+import type { ToolSchema } from '../tools.ts'
 import type { Loop } from './run-loop.ts'
 
 /** What one step of the model came to. */
@@ -33,11 +35,12 @@ async function generate(loop: Loop, { promptId, steps }: OpenTurn): Promise<Step
   const agent = loop.agents.requireInitiator()
   const { progress, signal } = loop.driverOf(agent)
   const output: StepOutput = { text: '', calls: [] }
+  const tools = loop.tools.list(agent)
   const stream = loop.llm.generate({
     sessionId: agent.session.id,
     system: await loop.prompt.assemble({ agent, signal }),
     messages: progress.messages,
-    tools: loop.tools.list(agent),
+    tools,
     signal
   })
   for await (const delta of stream) {
@@ -46,8 +49,15 @@ async function generate(loop: Loop, { promptId, steps }: OpenTurn): Promise<Step
       output.text += delta.text
       loop.emit(agent, { promptId, step: steps, text: delta.text })
     } else {
-      output.calls.push({ callId: `${promptId}-${steps}-${output.calls.length}`, name: delta.name, args: delta.args })
+      const callId = `${promptId}-${steps}-${output.calls.length}`
+      output.calls.push({ callId, name: delta.name, args: declaredArgs(delta, tools) })
     }
   }
   return output
+}
+
+/** A model may pass what no schema asks for, be it somebody's identity: it reaches neither the tool nor the record. */
+function declaredArgs({ name, args }: ScriptedCall, tools: readonly ToolSchema[]): Record<string, unknown> {
+  const parameters = tools.find(tool => tool.name === name)?.parameters ?? {}
+  return Object.fromEntries(Object.entries(args).filter(([key]) => Object.hasOwn(parameters, key)))
 }

@@ -17,21 +17,26 @@ export async function runToolCall(loop: Loop): Promise<void> {
   const { callId } = call
   const tool = loop.tools.get(call.name, agent)
   if (call.started && !tool?.idempotent) return session.append('result', { callId, error: interrupted(call) })
-  if (!call.started) session.append('call', { callId })
-  driver.yielding = tool?.yields === true
-  const outcome = await execute(loop, call)
+  const begin = () => {
+    if (!call.started) session.append('call', { callId })
+    driver.yielding = tool?.yields === true
+  }
+  // Until it begins it waits for approval, which can be asked for again.
+  driver.yielding = true
+  const outcome = await execute(loop, call, begin)
   driver.yielding = false
   if (progress.turn !== turn) return
-  if ('error' in outcome && signal.aborted && tool?.idempotent) return
+  if ('error' in outcome && signal.aborted && (tool?.idempotent || !call.started)) return
   session.append('result', { callId, ...outcome })
 }
 
-async function execute(loop: Loop, call: OpenCall): Promise<Outcome> {
+async function execute(loop: Loop, call: OpenCall, begin: () => void): Promise<Outcome> {
   const agent = loop.agents.requireInitiator()
+  const { cwd } = agent
   const { signal } = loop.driverOf(agent)
   const { callId, name, args } = call
   try {
-    return { output: await loop.tools.execute({ agent, callId, name, args, signal }) }
+    return { output: await loop.tools.execute({ agent, callId, name, args, cwd, signal }, begin) }
   } catch (error) {
     if (signal.aborted && (error === signal.reason || (error as Error)?.name === 'AbortError'))
       return { error: interrupted(call) }
