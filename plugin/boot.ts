@@ -9,6 +9,7 @@ import { type LogMessage } from './cordis.ts'
 import { entryPlugin, Fibers } from './fibers.ts'
 import { Host, type HostOptions } from './host.ts'
 import { Ledger } from './ledger.ts'
+import { catchLateErrors, type LateError } from './leftovers.ts'
 import type { Limits, Running } from './reload.ts'
 import type { AuditReport } from './report.ts'
 import { installStackMapping } from './script.ts'
@@ -31,6 +32,8 @@ export interface HarnessListener {
   slow(providers: string[], open: Boundary[]): void
   /** An error that Cordis logged, and whether nobody but us would show it. */
   error(error: unknown, unseen: boolean): void
+  /** An error that a retired version threw into the process. */
+  late(late: LateError): void
   /** Resolves when no reload runs. */
   idle(): Promise<void>
   /** Modules have to be replaced although their code is the same. */
@@ -77,6 +80,9 @@ export async function boot(
       )
     const root = new (await findContext(host, entry))()
     fibers = new Fibers(root)
+    const isRetired = (module: string, generation: number) =>
+      host.evaluates(module) && generation !== host.version(host.exports(module))
+    undo.push(catchLateErrors(isRetired, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
     undo.push(() => void root.fiber.dispose())

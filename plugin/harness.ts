@@ -1,5 +1,6 @@
 /** One running harness: boot, one reload at a time, stop. */
 import { AsyncResource } from 'node:async_hooks'
+import { basename } from 'node:path'
 import { normalizePath, type DevEnvironment } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { describeError } from './describe-error.ts'
@@ -163,6 +164,11 @@ export class Harness {
           audit: report => this.#tell('audit', report),
           slow: (providers, open) => this.#tell('slow', providers, open),
           error: (error, unseen) => this.#error(error, unseen),
+          late: ({ error, module, generation }) => {
+            const described = describeError(error, 'drain')
+            const name = `${basename(module)} ${generation}`
+            this.#tell('error', { ...described, message: `${name} was replaced and still runs: ${described.message}` })
+          },
           idle: () => this.idle(),
           invalidate: ids => this.invalidate(ids)
         },
@@ -201,6 +207,7 @@ export class Harness {
     const { running } = this
     if (!running) return true
     for (const file of files) running.host.invalidate(file)
+    for (const id of modules) running.host.invalidateModule(id)
     this.#failures = []
     const report = await reload(++this.#reloads, { files, modules }, running)
     const failures = this.#failures.map(error => describeError(error, 'close').message)

@@ -157,6 +157,12 @@ export class Host {
     for (const node of this.#env.moduleGraph.getModulesByFile(file) ?? []) this.#env.moduleGraph.invalidateModule(node)
   }
 
+  /** The same for a module that is not saved, but named. */
+  invalidateModule(id: string): void {
+    const node = this.#env.moduleGraph.getModuleById(id)
+    if (node) this.#env.moduleGraph.invalidateModule(node)
+  }
+
   /** Whether a module's newest code differs from what runs. Code that does not transform differs: staging it says why. */
   async isChanged(id: string): Promise<boolean> {
     const result = await this.#env.transformRequest(id).catch(() => undefined)

@@ -1,6 +1,7 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
 import { resolve } from 'node:path'
 import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, version, type ViteDevServer } from 'vite'
+import { followConfig, noticeSave } from './config-saves.ts'
 import { Harness } from './harness.ts'
 import { resolveOptions, type Options } from './options.ts'
 import { onInterrupt } from './signals.ts'
@@ -30,7 +31,7 @@ export const ENVIRONMENT = 'harness'
 export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   const { entry, ...limits } = resolveOptions(options)
   // A restart configures the new server before it closes the old one, with the same plugin object or with another.
-  const served: { harness: Harness; stopListening?: () => void }[] = []
+  const served: { harness: Harness; server: ViteDevServer; stop: () => Promise<void> }[] = []
 
   const start = (server: ViteDevServer, env: DevEnvironment) => {
     const { root, logger, experimental } = server.config
@@ -42,10 +43,24 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) })
     harness.listen(terminal(logger, root, entry))
     // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
-    const boot = () => void harness.start()
+    let stopFollowing = () => {}
+    const boot = () => {
+      stopFollowing = followConfig(server)
+      void harness.start()
+    }
     if (server.httpServer) server.httpServer.once('listening', boot)
     else setImmediate(boot)
-    served.push({ harness, stopListening: server.httpServer ? onInterrupt(() => server.close()) : undefined })
+    const stopListening = server.httpServer ? onInterrupt(() => server.close()) : () => {}
+    served.push({
+      harness,
+      server,
+      stop: async () => {
+        stopFollowing()
+        await harness.stop()
+        // Last: until then a second Ctrl-C is ours.
+        stopListening()
+      }
+    })
   }
 
   const isActive: Plugin['apply'] = (_, { command, isPreview }) => command === 'serve' && !isPreview
@@ -76,6 +91,9 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
       const isTest = server.config.plugins.some(({ name }) => name === 'vitest')
       if (env && !isTest) start(server, env)
     },
+    watchChange(file) {
+      for (const { server } of served) noticeSave(file, server)
+    },
     hotUpdate: {
       order: 'pre',
       handler({ file }) {
@@ -85,11 +103,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     },
     async closeServer({ reason }) {
       const closing = served.splice(0, reason === 'restart' ? served.length - 1 || 1 : served.length)
-      for (const { harness, stopListening } of closing) {
-        await harness.stop()
-        // Last: until then a second Ctrl-C is ours.
-        stopListening?.()
-      }
+      for (const { stop } of closing) await stop()
     }
   }
   const last: Plugin = {
@@ -97,11 +111,11 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     apply: isActive,
     hotUpdate: {
       order: 'post',
-      handler({ modules }) {
+      handler({ file, modules }) {
         if (this.environment.name !== ENVIRONMENT) return undefined
         // What other plugins have added: a virtual module, say, that they make from the file.
-        for (const { harness } of served)
-          harness.invalidate(modules.flatMap(({ id, file }) => (id && !file ? [id] : [])))
+        const added = modules.flatMap(module => (module.id && module.file !== file ? [module.id] : []))
+        for (const { harness } of served) harness.invalidate(added)
         return []
       }
     }

@@ -92,7 +92,19 @@ export function installStackMapping(): () => void {
   }
 }
 
+/** The innermost script of ours on an error's stack, noted when the stack was formatted. */
+const innermost = new WeakMap<Error, { file: string; version: number }>()
+
+/** The version of a module of ours that an error was created in; `undefined` where none of ours is on the stack. */
+export function scriptOf(error: Error): { file: string; version: number } | undefined {
+  // V8 formats a stack when it is read for the first time.
+  void error.stack
+  return innermost.get(error)
+}
+
 const prepare: Prepare = (error, sites) => {
+  const script = sites.map(site => parseScript(site.getFileName())).find(Boolean)
+  if (script && error instanceof Error) innermost.set(error, script)
   if (previous) return previous(error, sites.map(mappedSite))
   return [String(error), ...sites.map(site => `    at ${mapStack(String(site))}`)].join('\n')
 }

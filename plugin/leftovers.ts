@@ -1,0 +1,45 @@
+/**
+ * What a retired generation left running (a timer without cleanup, a promise nobody awaits) may still throw, into the
+ * process. It must not take the agents with it: such an error is told and the harness goes on. Every other one is left to
+ * Node, and to whoever else listens.
+ */
+import { scriptOf } from './script.ts'
+
+const EVENTS = ['uncaughtException', 'unhandledRejection'] as const
+
+/** An error of a version of a module that does not run any more. */
+export interface LateError {
+  error: Error
+  module: string
+  generation: number
+}
+
+/**
+ * Catches the late errors of versions of which `isRetired` is true; returns how to stop.
+ * @param isRetired - asked for the innermost module of the harness on the error's stack.
+ */
+export function catchLateErrors(
+  isRetired: (module: string, generation: number) => boolean,
+  tell: (late: LateError) => void
+): () => void {
+  const listeners = EVENTS.map(event => {
+    const listener = (reason: unknown) => {
+      const script = reason instanceof Error ? scriptOf(reason) : undefined
+      if (script && isRetired(script.file, script.version)) {
+        return tell({ error: reason as Error, module: script.file, generation: script.version })
+      }
+      // With no listener but ours Node would have ended the process: let it.
+      if (process.listenerCount(event) > 1) return
+      stop()
+      setImmediate(() => {
+        throw reason
+      })
+    }
+    process.on(event, listener)
+    return [event, listener] as const
+  })
+  const stop = () => {
+    for (const [event, listener] of listeners) process.off(event, listener)
+  }
+  return stop
+}
