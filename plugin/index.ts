@@ -36,8 +36,8 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   const start = (server: ViteDevServer, env: DevEnvironment) => {
     const { root, logger, experimental } = server.config
     const { hmr, watch } = server.config.server
-    const bundledDev = Boolean(experimental.bundledDev)
-    for (const warning of warningsFor({ hmr, watch, bundledDev, script: process.argv[1] ?? '' })) {
+    const { bundledDev } = experimental
+    for (const warning of warningsFor({ hmr, watch, bundledDev: bundledDev === true, script: process.argv[1] ?? '' })) {
       logger.warn(`[harness-hmr] ${warning}`)
     }
     const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) })

@@ -15,6 +15,7 @@ import { type Fiber } from './cordis.ts'
 import { type Fibers, type Instance, isActive, isWithin, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
+import { listenerGrowth, processListeners } from './leftovers.ts'
 import { type Ledger, openIn } from './ledger.ts'
 import { type Cause, planOf, type ReloadPlan } from './plan.ts'
 import type { ProviderReport, ReloadReport, Step } from './report.ts'
@@ -64,6 +65,7 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
   const staged = await step.attempt('stage', () => stage(plan, instances, host))
   if (!staged) return Object.assign(report, { outcome: 'kept' })
 
+  const listeners = processListeners()
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
   const slow = () => running.onSlow(targets, openIn(targets.flatMap(target => ledger.entriesOf(target))))
   const inTime = await step('drain', () => drain(closing, limits, slow))
@@ -87,6 +89,7 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
   })
   if (installed) step.failed(staged.accept())
   else await rollBack(staged, instances, dependents, active, running, report)
+  report.failures.push(...listenerGrowth(listeners))
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
   await fibers.root.parallel('harness-hmr/after-reload').catch(() => {})
