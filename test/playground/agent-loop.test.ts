@@ -1,3 +1,4 @@
+import type { Context } from 'cordis'
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../../playground/providers/agents.ts'
 import type { ToolExecution } from '../../playground/providers/tools.ts'
@@ -57,6 +58,21 @@ describe('the initiating agent', () => {
     })
     expect(seen).toEqual([parent, 'child', parent])
     expect(child.ctx.agent).toBe(child)
+  })
+
+  test('is the creator while a session is loaded from its records', async () => {
+    const harness = await boot()
+    const { agents, sessionLog, sessions } = harness.root
+    const parent = await agents.create({ id: 'parent' })
+    sessionLog.append('bo', { seq: 0, time: 0, type: 'created', data: { agentId: 'bo' } })
+    const seen: unknown[] = []
+    const { read } = sessionLog
+    sessionLog.read = id => (seen.push(agents.currentInitiator()), read.call(sessionLog, id))
+    const setup = (ctx: Context) => void seen.push(agents.currentInitiator(), ctx.agent!.id)
+    const bo = await agents.withInitiator(parent, () => agents.resume({ id: 'bo', setup }))
+    expect(seen).toEqual([parent, parent, 'bo'])
+    expect(bo.session.events).toBe(sessions.read('bo'))
+    expect(await promptly(bo.prompt('hello').answer(), 'answer')).toContain('hello')
   })
 
   test('is the child in what the child does, and the parent again in the parent', async () => {

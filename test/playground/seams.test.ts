@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readScript } from '../../playground/providers/llm/script.ts'
-import { deferred, turn } from '../promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot } from './fixture.ts'
 
 describe('ctx.agentExecution', () => {
@@ -61,6 +61,54 @@ describe('ctx.agentExecution', () => {
     await harness.install('agents')
     await harness.settled()
     expect(root.agentExecution.current()).toBeUndefined()
+  })
+})
+
+describe('ctx.agentExecution when its own boundary starts the teardown', () => {
+  for (const which of ['agent-execution', 'agents', 'root'] as const) {
+    test(`does not wait for a boundary that disposes ${which}, nested and after awaits, but for unrelated ones`, async () => {
+      const harness = await boot()
+      const { root } = harness
+      const { agentExecution } = root
+      const [ada, bo] = [await root.agents.create({ id: 'ada' }), await root.agents.create({ id: 'bo' })]
+      const gate = deferred()
+      const seq: string[] = []
+      const unrelated = agentExecution.run({ agent: bo }, async () => {
+        await gate.promise
+        seq.push(`reads ${agentExecution.require().agent.id}`)
+      })
+      const running = agentExecution.run({ agent: ada }, async () => {
+        await turn()
+        await agentExecution.run(undefined, async () => {
+          await turn()
+          await (which === 'root' ? root.fiber : harness.fiber(which)).dispose()
+          seq.push('disposed')
+        })
+      })
+      for (let i = 0; i < 4; i++) await turn()
+      expect(seq).toEqual([])
+      gate.resolve()
+      await promptly(Promise.all([unrelated, running]), 'disposal')
+      expect(seq).toEqual(['reads bo', 'disposed'])
+      expect(() => agentExecution.current()).toThrow('agent execution service is disposed')
+    })
+  }
+
+  test('isolates overlapping, nested and cleared boundaries, and restores after a rejection', async () => {
+    const { root } = await boot()
+    const { agentExecution } = root
+    const [ada, bo] = [await root.agents.create({ id: 'ada' }), await root.agents.create({ id: 'bo' })]
+    const gate = deferred()
+    const read = async () => (await gate.promise, agentExecution.current()?.agent)
+    const reads = [{ agent: ada }, { agent: bo }, undefined].map(frame => agentExecution.run(frame, read))
+    gate.resolve()
+    expect(await Promise.all(reads)).toEqual([ada, bo, undefined])
+    await agentExecution.run({ agent: ada }, async () => {
+      const rejected = agentExecution.run(undefined, () => Promise.reject(new Error('rejected')))
+      await expect(rejected).rejects.toThrow('rejected')
+      expect(agentExecution.require().agent).toBe(ada)
+    })
+    expect(agentExecution.current()).toBeUndefined()
   })
 })
 

@@ -90,6 +90,29 @@ for (const kind of ['files', 'memory'] as const) {
 }
 
 describe('a session file', () => {
+  test('is only ever appended to, a line an event, and reaches the disk at the end of each turn', async () => {
+    const dir = temporaryDirectory()
+    const harness = await boot({ 'session-log': { dir } })
+    const { sessionLog } = harness.root
+    const seq: string[] = []
+    const { flush } = sessionLog
+    sessionLog.flush = async id => {
+      await flush.call(sessionLog, id)
+      seq.push('synced')
+    }
+    let before = ''
+    harness.root.on('session/event', ({ event }) => {
+      const now = readFileSync(fileOf(dir, 'ada'), 'utf8')
+      expect(now).toBe(`${before}${JSON.stringify(event)}\n`)
+      before = now
+      if (event.type === 'turn' || event.type === 'answer') seq.push(event.type)
+    })
+    for (const text of ['one', 'use add 1 2', 'last']) await harness.ask('ada', text)
+    await promptly(harness.root.agentLoop.park(), 'parking')
+    expect(seq).toEqual([1, 2, 3].flatMap(() => ['turn', 'answer', 'synced']))
+    expect(harness.problems).toEqual([])
+  })
+
   test('with a torn last line loses that line, keeps it aside and says so', async () => {
     const dir = temporaryDirectory()
     const line = JSON.stringify({ seq: 0, time: 0, type: 'created', data: { agentId: 'ada' } }) + '\n'
