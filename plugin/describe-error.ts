@@ -1,5 +1,6 @@
 /** From whatever the user's code or a transform threw to a message, a place in the source and the lines around it. */
 import { readFileSync } from 'node:fs'
+import { stripVTControlCharacters } from 'node:util'
 import type { ReportError, Step } from './report.ts'
 import { firstLocation, mapStack, type Location } from './script.ts'
 
@@ -19,25 +20,30 @@ const FRAME_LINES = 2
 
 /** Describes what went wrong in a step. The place is the innermost one in a module of the harness. */
 export function describeError(error: unknown, step: Step): ReportError {
-  if (!(error instanceof Error) && !isErrorLike(error)) return { message: String(error), step }
+  if (!(error instanceof Error) && !isErrorLike(error)) return { message: plain(String(error)), step }
   const { id, loc, frame, stack, cause, errors } = error as TransformError
   // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
-  if (errors?.length && !loc) return { ...describeError(errors[0], step), stack: stack && mapStack(stack) }
+  if (errors?.length && !loc) return { ...describeError(errors[0], step), stack: stack && plain(mapStack(stack)) }
   const file = loc?.file ?? id
   const location: Location | undefined = loc && file ? { file, line: loc.line, column: loc.column + 1 } : undefined
   const place =
     location ?? (cause === undefined ? undefined : describeError(cause, step).location) ?? firstLocation(stack)
   return {
-    message: firstLine(error.message),
+    message: firstLine(plain(error.message)),
     step,
     location: place,
-    frame: (place && codeFrame(place)) ?? frame,
-    stack: stack && mapStack(stack)
+    frame: (place && codeFrame(place)) ?? (frame && plain(frame)),
+    stack: stack && plain(mapStack(stack))
   }
 }
 
 function isErrorLike(error: unknown): error is Error {
   return typeof error === 'object' && error !== null && typeof (error as Error).message === 'string'
+}
+
+/** Rolldown colours its messages also where nobody asked for it. */
+function plain(text: string): string {
+  return stripVTControlCharacters(text)
 }
 
 function firstLine(message: string): string {

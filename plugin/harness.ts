@@ -7,9 +7,10 @@ import { describeError } from './describe-error.ts'
 import { within } from './drain.ts'
 import { FiberState } from './cordis.ts'
 import { openIn } from './ledger.ts'
+import type { Cause } from './plan.ts'
 import { reload } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError } from './report.ts'
-import { Saves } from './saves.ts'
+import { Saves, writtenSince } from './saves.ts'
 import type { Boundary } from './scope.ts'
 import { answer, type HarnessHmr, type Status } from './service.ts'
 
@@ -85,9 +86,15 @@ export class Harness {
     }
   }
 
-  /** Boots the harness. A failure is told, and the next save tries again. */
-  start(): Promise<void> {
-    return this.#enqueue(() => this.#boot())
+  /**
+   * Boots the harness. A failure is told, and the next save tries again.
+   * @param watching - resolves when the watcher tells of saves; what was saved before that is found then.
+   */
+  async start(watching: Promise<unknown> = Promise.resolve()): Promise<void> {
+    const since = Date.now()
+    await this.#enqueue(() => this.#boot())
+    await watching
+    for (const file of await writtenSince(since, this.running?.host.files() ?? [])) this.changed(file)
   }
 
   /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
@@ -196,20 +203,23 @@ export class Harness {
     const news = [...saved].filter(([file, content]) => !this.#dirty.has(file) || this.#dirty.get(file) !== content)
     if (news.length === 0 && modules.length === 0) return
     const dirty = new Map([...this.#dirty, ...news])
-    if (await this.#reload([...dirty.keys()], modules)) return this.#dirty.clear()
-    const alone = news.map(([file]) => file).filter(file => !this.#dirty.has(file))
-    const isWorthIt = alone.length + modules.length > 0 && alone.length < dirty.size
-    if (!isWorthIt || !(await this.#reload(alone, modules))) this.#dirty = dirty
+    if (await this.#reload({ files: [...dirty.keys()], modules, frozen: [] })) return this.#dirty.clear()
+    // Then alone: what could not be reloaded before goes on as it is.
+    const files = news.map(([file]) => file)
+    const frozen = [...this.#dirty.keys()].filter(file => !files.includes(file))
+    const isWorthIt = files.length + modules.length > 0 && frozen.length > 0
+    if (isWorthIt && (await this.#reload({ files, modules, frozen }))) for (const file of files) dirty.delete(file)
+    this.#dirty = dirty
   }
 
   /** Whether the newest content of the files is what runs afterwards. */
-  async #reload(files: string[], modules: string[]): Promise<boolean> {
+  async #reload(cause: Cause): Promise<boolean> {
     const { running } = this
     if (!running) return true
-    for (const file of files) running.host.invalidate(file)
-    for (const id of modules) running.host.invalidateModule(id)
+    for (const file of cause.files) running.host.invalidate(file)
+    for (const id of cause.modules) running.host.invalidateModule(id)
     this.#failures = []
-    const report = await reload(++this.#reloads, { files, modules }, running)
+    const report = await reload(++this.#reloads, cause, running)
     const failures = this.#failures.map(error => describeError(error, 'close').message)
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))

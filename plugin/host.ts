@@ -12,7 +12,7 @@ import { normalizeModuleId } from 'vite-node/utils'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
 import { LiveExports } from './live-exports.ts'
-import { nameScript } from './script.ts'
+import { nameScript, scriptMap } from './script.ts'
 
 /** The namespace object of an evaluated module. */
 export type Exports = Record<string, unknown>
@@ -113,6 +113,11 @@ export class Host {
     return [...this.#modules.keys()].filter(id => this.#modules.getByModuleId(id).code !== undefined)
   }
 
+  /** The files of the modules that are evaluated here. */
+  files(): string[] {
+    return [...this.#order.keys()]
+  }
+
   /** Modules in the order in which they were first evaluated: with cycles, another order gives another result. */
   inOrder(ids: Iterable<string>): string[] {
     return [...ids].toSorted((a, b) => (this.#order.get(a) ?? Infinity) - (this.#order.get(b) ?? Infinity))
@@ -170,10 +175,10 @@ export class Host {
   }
 
   /** Evaluates new versions of `invalid` beside the running ones by importing `roots`. Throws what their code throws. */
-  async stage(invalid: ReadonlySet<string>, roots: readonly string[]): Promise<Stage> {
+  async stage(invalid: ReadonlySet<string>, roots: readonly string[], frozen: string[] = []): Promise<Stage> {
     const overlay = new Overlay(this.#modules, invalid)
     const contexts: StagedHot = new Map()
-    const runner = this.#createRunner(overlay, contexts)
+    const runner = this.#createRunner(overlay, contexts, new Set(frozen.flatMap(file => this.modulesOf(file))))
     const drop = () => {
       for (const [id, record] of overlay) this.#relink(id, record.imports, this.#record(id)?.imports)
     }
@@ -256,7 +261,7 @@ export class Host {
     return this.#modules.has(id) ? this.#modules.getByModuleId(id) : undefined
   }
 
-  #createRunner(moduleCache: ModuleCacheMap, contexts?: StagedHot): ViteNodeRunner {
+  #createRunner(moduleCache: ModuleCacheMap, contexts?: StagedHot, frozen?: ReadonlySet<string>): ViteNodeRunner {
     const { root, base } = this.#env.config
     return new Runner({
       options: {
@@ -265,7 +270,7 @@ export class Host {
         moduleCache,
         createHotContext: (_, id) => this.hot.create(id, contexts),
         resolveId: (id, importer) => this.#env.pluginContainer.resolveId(id, importer),
-        fetchModule: id => this.#fetch(id)
+        fetchModule: id => (frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#fetch(id))
       },
       evaluated: (file, exports) => {
         for (const [, value] of names(exports)) {
@@ -284,6 +289,13 @@ export class Host {
         return { name, code: map && inspectorUrl() ? `${code}\n//# sourceMappingURL=${mapUrl(map)}` : code }
       }
     })
+  }
+
+  /** The code that runs, for a file whose newest content does not. */
+  async #fetchRunning(id: string): Promise<{ code: string }> {
+    const { code = '', exports } = this.#record(normalizeModuleId(id)) ?? {}
+    this.#maps.set(code, scriptMap(`${normalizeModuleId(id)}?v=${this.version(exports)}`) as SourceMap | undefined)
+    return { code }
   }
 
   async #fetch(id: string): Promise<{ externalize: string } | { code: string }> {

@@ -37,16 +37,17 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     const { root, logger, experimental } = server.config
     const { hmr, watch } = server.config.server
     const { bundledDev } = experimental
-    for (const warning of warningsFor({ hmr, watch, bundledDev: bundledDev === true, script: process.argv[1] ?? '' })) {
+    for (const warning of warningsFor({ hmr, watch, bundledDev, script: process.argv[1] ?? '' })) {
       logger.warn(`[harness-hmr] ${warning}`)
     }
     const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) })
     harness.listen(terminal(logger, root, entry))
     // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
+    const watching = new Promise(resolve => server.watcher.once('ready', resolve))
     let stopFollowing = () => {}
     const boot = () => {
       stopFollowing = followConfig(server)
-      void harness.start()
+      void harness.start(watching)
     }
     if (server.httpServer) server.httpServer.once('listening', boot)
     else setImmediate(boot)

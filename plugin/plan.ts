@@ -10,6 +10,8 @@ export interface Cause {
   files: string[]
   /** Ids of modules that are replaced although their code is the same. */
   modules: string[]
+  /** Files whose newest content is known not to work: what runs of them goes on, also in a new evaluation. */
+  frozen: string[]
 }
 
 /** The modules to evaluate anew, and those to import for it; a restart evaluates everything by importing the entry. */

@@ -62,7 +62,7 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
   const active = new Set([...going, ...dependents].filter(isActive))
   report.providers = targets.map(providerReport)
 
-  const staged = await step.attempt('stage', () => stage(plan, instances, host))
+  const staged = await step.attempt('stage', () => stage(plan, instances, host, cause.frozen))
   if (!staged) return Object.assign(report, { outcome: 'kept' })
 
   const listeners = processListeners()
@@ -101,8 +101,13 @@ type Reaching = Exclude<ReloadPlan, { kind: 'ignored' }>
 type Staged = Stage & { successors: Replacement[]; accept: () => unknown[] }
 
 /** Evaluates the new versions and finds the successor of every instance among their exports. */
-async function stage({ modules, roots, accepted }: Reaching, instances: Instance[], host: Host): Promise<Staged> {
-  const staged = await host.stage(modules, roots)
+async function stage(
+  { modules, roots, accepted }: Reaching,
+  instances: Instance[],
+  host: Host,
+  frozen: string[]
+): Promise<Staged> {
+  const staged = await host.stage(modules, roots, frozen)
   try {
     const successors = instances.map(instance => {
       const exports = staged.exports(instance.module)

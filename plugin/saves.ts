@@ -7,6 +7,12 @@ import { readFile, stat } from 'node:fs/promises'
 
 /** Milliseconds after which a file that was read is looked at again; longer than chokidar's blind time. */
 const LOOK_AGAIN = 75
+/**
+ * The signature of a file that is gone, and how often it is looked for at last: chokidar reads a folder once a second at
+ * most, and a file that comes back meanwhile is nothing to it.
+ */
+const MISSING = 'missing'
+const MISSING_EVERY = 500
 /** Milliseconds that an empty file may take to get its content, and how often that is looked for. */
 const EMPTY_FOR = 200
 const EMPTY_STEP = 5
@@ -41,13 +47,14 @@ export class Saves {
     this.#lookAgain(file, (await signature(file)).key)
   }
 
-  #lookAgain(file: string, key: string): void {
+  #lookAgain(file: string, key: string, after = LOOK_AGAIN): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
       void signature(file).then(later => {
         if (later.key !== key) this.#changed(file)
+        else if (key === MISSING) this.#lookAgain(file, key, Math.min(after * 1.5, MISSING_EVERY))
       })
-    }, LOOK_AGAIN)
+    }, after)
     this.#timers.add(timer.unref())
   }
 
@@ -63,6 +70,19 @@ async function signature(file: string): Promise<{ size: number; key: string }> {
     const { size, mtimeMs, ino } = await stat(file)
     return { size, key: `${ino}:${size}:${mtimeMs}` }
   } catch {
-    return { size: -1, key: 'missing' }
+    return { size: -1, key: MISSING }
   }
+}
+
+/** Those of `files` that were written at `since` (as `Date.now()` counts) or later. */
+export async function writtenSince(since: number, files: string[]): Promise<string[]> {
+  const times = await Promise.all(
+    files.map(file =>
+      stat(file).then(
+        ({ mtimeMs }) => mtimeMs,
+        () => 0
+      )
+    )
+  )
+  return files.filter((_, i) => times[i]! >= since)
 }

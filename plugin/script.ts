@@ -33,6 +33,12 @@ export function nameScript(file: string, map: SourceMapPayload | undefined): { n
   return { name, version }
 }
 
+/** The source map of a script of ours, while it is kept. */
+export function scriptMap(name: string): SourceMapPayload | undefined {
+  const stored = maps.get(name)
+  return stored instanceof SourceMap ? stored.payload : stored
+}
+
 /** The file and version that a script's name stands for; `undefined` for scripts that are not ours. */
 export function parseScript(name: string | null | undefined): { file: string; version: number } | undefined {
   const match = name && SCRIPT.exec(name)

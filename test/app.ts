@@ -34,6 +34,8 @@ export interface App {
   next<K extends keyof Events>(kind: K): Promise<Events[K]>
   /** Saves a file and returns the report of the reload that it asks for; fails when nothing would change. */
   edit(file: string, change: string | ((source: string) => string)): Promise<ReloadReport>
+  /** Closes the server and removes the folder; done at the end of a test anyway. */
+  close(): Promise<void>
   /** Saves a file. */
   write(file: string, source: string): void
   /** After a server restart: waits until the new harness has booted. */
@@ -79,7 +81,11 @@ export async function createApp(
     ...config,
     plugins: [plugins, watcher, config.plugins]
   })
-  onTestFinished(() => server.close())
+  const close = async () => {
+    await server.close()
+    rmSync(root, { recursive: true, force: true, maxRetries: 5 })
+  }
+  onTestFinished(close)
   const events = queues(plugin.api!.harness!)
   if (server.httpServer) await server.listen()
   await watching
@@ -95,6 +101,7 @@ export async function createApp(
     write,
     harness: plugin.api!.harness!,
     next: events,
+    close,
     follow: () =>
       promptly(
         new Promise<void>(resolve => plugin.api!.harness!.listen({ ready: () => resolve() })),
