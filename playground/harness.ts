@@ -10,6 +10,7 @@ import { SimulatedModel } from './providers/llm.ts'
 import { PromptAssembly } from './providers/prompt.ts'
 import { Residents, type ResidentsConfig } from './providers/residents.ts'
 import { RollCall } from './providers/roll-call.ts'
+import { SelfEdit } from './providers/self-edit.ts'
 import { SessionLog } from './providers/session-log.ts'
 import { SessionStore } from './providers/sessions.ts'
 import { ToolRuntime } from './providers/tools.ts'
@@ -26,6 +27,8 @@ export interface HarnessConfig {
   latency?: number
   /** Milliseconds between two questions of the visitor; 0 keeps it away. */
   visits?: number
+  /** The folder whose source files agents may edit; none without it. */
+  editable?: string
   /** Whether to print a line for what happens. */
   log?: boolean
   /** Where the host-aware transport delivers to. */
@@ -47,7 +50,7 @@ const HINT = `
 
 /** Composes a small, complete agent harness on `ctx`. */
 export default async function harness(ctx: Context, config: HarnessConfig = {}): Promise<void> {
-  const { sessionsDir, agents = RESIDENTS, latency = 40, visits = 4000, log = true, deliver } = config
+  const { sessionsDir, agents = RESIDENTS, latency = 40, visits = 4000, log = true, deliver, editable } = config
   // In memory the lines are the entry's, so that they outlive a reload of the log.
   await ctx.plugin(SessionLog, { dir: sessionsDir, memory: new Map() })
   ctx.plugin(AgentRegistry)
@@ -61,6 +64,7 @@ export default async function harness(ctx: Context, config: HarnessConfig = {}):
   ctx.plugin(AgentExecution)
   ctx.plugin(HostTransport, { deliver })
   ctx.plugin(AgentLoop)
+  if (editable) ctx.plugin(SelfEdit, { folder: editable })
   if (log) ctx.plugin(consoleLog, {})
   ctx.plugin(Residents, agents)
   if (visits > 0) ctx.plugin(Visitor, { every: visits })

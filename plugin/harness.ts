@@ -223,11 +223,12 @@ export class Harness {
     const failures = this.#failures.map(error => describeError(error, 'close').message)
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))
+    report.time = Date.now()
     this.#reports.push(report)
     if (this.#reports.length > KEPT_REPORTS) this.#reports.shift()
     this.#tell('reload', report)
     // In the harness too: an agent that edited its own provider learns the outcome there.
-    if (report.outcome !== 'ignored') running.fibers.emit('harness-hmr/report', report)
+    running.fibers.emit('harness-hmr/report', report)
     return report.outcome !== 'kept' && report.outcome !== 'rolled-back'
   }
 

@@ -160,6 +160,7 @@ function emptyReport(id: number, { files, modules }: Cause): ReloadReport {
   return {
     type: 'reload',
     id,
+    time: Date.now(),
     cause: [...files, ...modules],
     outcome: 'ignored',
     failures: [],

@@ -50,6 +50,8 @@ export interface ReloadReport {
   type: 'reload'
   /** Counts from 1 in one dev server. */
   id: number
+  /** When it ended, as `Date.now()` counts. */
+  time: number
   /** Absolute paths of the files whose change asked for it. */
   cause: string[]
   outcome: Outcome

@@ -106,6 +106,7 @@ export class World {
     if (others.length > 0) this.overlaps.push(`p${index} v${version} beside v${others[0]!.version}`)
     const life = { index, version, leaf, hangs: false }
     this.#lives.add(life)
+    this.#changed()
     return life
   }
 
@@ -179,6 +180,12 @@ export class World {
   /** Lets every hanging disposer end. */
   letGo(): void {
     this.#open()
+  }
+
+  /** The live instances, in words. */
+  describe(): string {
+    const lives = [...this.#lives].map(({ index, version, hangs }) => `p${index} v${version}${hangs ? ' hangs' : ''}`)
+    return lives.toSorted().join(', ')
   }
 
   answered(): Promise<void> {

@@ -140,7 +140,9 @@ class Run {
   async check(): Promise<void> {
     this.world.letGo()
     await this.harness.idle()
-    await promptly(this.world.single(), 'no instance left behind')
+    await promptly(this.world.single(), 'no instance left behind').catch((error: unknown) => {
+      throw new Error(this.world.describe(), { cause: error })
+    })
     this.#compare('after the sequence')
     for (const file of this.#broken) await this.#until(this.#good(Number(file.slice(1, -3))))
     this.#compare('after every file was mended')
@@ -215,6 +217,10 @@ test('any sequence of saves and faults ends with one live instance of the newest
         await app.close()
       }
     }),
-    { numRuns: Number(process.env['FAULT_SEQUENCES'] ?? 20), endOnFailure: true }
+    {
+      numRuns: Number(process.env['FAULT_SEQUENCES'] ?? 20),
+      endOnFailure: true,
+      ...(process.env['FAULT_SEED'] && { seed: Number(process.env['FAULT_SEED']), path: process.env['FAULT_PATH'] })
+    }
   )
 }, 600_000)

@@ -5,6 +5,7 @@ import { auditLine, type AuditReport, reloadLine, type ReloadReport } from '../p
 const report: ReloadReport = {
   type: 'reload',
   id: 1,
+  time: 0,
   cause: ['/app/providers/agents.ts'],
   outcome: 'reloaded',
   failures: [],

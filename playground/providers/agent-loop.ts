@@ -18,6 +18,8 @@ declare module 'cordis' {
   interface Events {
     /** An agent says something; it is on record only when its step has ended. */
     'agent/delta'(event: AgentDelta & { agent: Agent }): void
+    /** Awaited before a step of an agent; what waits long has to give up when `signal` aborts. */
+    'agent/step'(event: { agent: Agent; signal: AbortSignal }): void | Promise<void>
     /** A driver has started, or goes on. */
     'agent/driving'(event: { agent: Agent }): void
     /** A driver has stopped at a step boundary, or was stopped. */
@@ -52,7 +54,8 @@ export class AgentLoop implements AgentFactory {
       prompt,
       llm,
       driverOf: agent => this.drivers.get(agent)!,
-      emit: (agent, delta) => this.tell(agent, () => ctx.emit(agent, 'agent/delta', { agent, ...delta }))
+      emit: (agent, delta) => this.tell(agent, () => ctx.emit(agent, 'agent/delta', { agent, ...delta })),
+      beforeStep: (agent, signal) => ctx.parallel(agent, 'agent/step', { agent, signal })
     }
     ctx.on('harness-hmr/before-reload', event => this.beforeReload(event))
     ctx.on('harness-hmr/after-reload', () => this.go())

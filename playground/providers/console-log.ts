@@ -28,7 +28,10 @@ function describe({ type, data }: SessionEvent): string | undefined {
       return `! ${data.promptId} cancelled`
     case 'result':
       return 'error' in data ? `! ${data.error}` : undefined
+    case 'notice':
+      return `* ${data.text}`
     case 'created':
+    case 'edited':
     case 'turn':
     case 'call':
     case 'ended':

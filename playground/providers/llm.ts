@@ -8,6 +8,7 @@ export type Message =
   | { role: 'user'; text: string }
   | { role: 'assistant'; text: string; calls: number }
   | { role: 'tool'; text: string }
+  | { role: 'notice'; text: string }
 
 /** One request to a model. The session is named, never looked up. */
 export interface GenerateOptions {

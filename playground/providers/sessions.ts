@@ -23,6 +23,10 @@ export interface SessionEventData {
   call: { callId: string }
   /** How a tool call ended. */
   result: { callId: string; output: string } | { callId: string; error: string }
+  /** The agent has edited a source file of the harness. */
+  edited: { file: string }
+  /** Something that the agent has to know before its next step: how its edit came out. */
+  notice: { text: string; about: string }
   /** The three ends of a prompt. */
   answer: { promptId: string; text: string }
   failed: { promptId: string; error: string }

@@ -179,6 +179,7 @@ describe('the loop, turn, step and tool-call functions', () => {
     expect(functions.map(([name]) => name)).toEqual([
       'runLoop',
       'runTurn',
+      'isReady',
       'runStep',
       'generate',
       'runToolCall',

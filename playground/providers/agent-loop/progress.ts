@@ -56,6 +56,10 @@ export class Progress {
   private apply({ type, data }: SessionEvent): void {
     switch (type) {
       case 'created':
+      case 'edited':
+        return
+      case 'notice':
+        this.said.push({ role: 'notice', text: data.text })
         return
       case 'prompt':
         this.waiting.push({ promptId: data.promptId, text: data.text })

@@ -7,6 +7,8 @@ import { runTurn } from './turn.ts'
 export interface Loop extends Pick<Context, 'agents' | 'tools' | 'prompt' | 'llm'> {
   driverOf(agent: Agent): Driver
   emit(agent: Agent, delta: AgentDelta): void
+  /** What others have to do before the agent's next step; rejects when `signal` aborts it. */
+  beforeStep(agent: Agent, signal: AbortSignal): Promise<void>
 }
 
 /** A piece of an answer that is being streamed; nothing of it is on record. */

@@ -15,8 +15,26 @@ export async function runTurn(loop: Loop): Promise<void> {
   const signal = driver.beginTurn()
   while (progress.turn === turn && !driver.parking && !signal.aborted) {
     if (turn.calls.length > 0) await runToolCall(loop)
-    else if (turn.steps < MAX_STEPS) await runStep(loop)
-    else session.append('failed', { promptId: turn.promptId, error: `no answer after ${MAX_STEPS} steps` })
+    else if (turn.steps < MAX_STEPS) {
+      if ((await isReady(loop)) && progress.turn === turn) await runStep(loop)
+    } else session.append('failed', { promptId: turn.promptId, error: `no answer after ${MAX_STEPS} steps` })
   }
   if (progress.turn !== turn) await session.flush()
+}
+
+/** Waits for what comes before a step. It only waits: a driver that is to park is not held up by it. */
+async function isReady(loop: Loop): Promise<boolean> {
+  const agent = loop.agents.requireInitiator()
+  const driver = loop.driverOf(agent)
+  const { signal } = driver
+  driver.yielding = true
+  try {
+    await loop.beforeStep(agent, signal)
+    return !driver.parking
+  } catch (error) {
+    if (signal.aborted) return false
+    throw error
+  } finally {
+    driver.yielding = false
+  }
 }
