@@ -10,10 +10,9 @@ import { entryPlugin, Fibers } from './fibers.ts'
 import { Host, type HostOptions } from './host.ts'
 import { Ledger } from './ledger.ts'
 import { catchLateErrors, type LateError } from './leftovers.ts'
-import type { Limits, Running } from './reload.ts'
+import type { Limits, Running, SlowDrain } from './reload.ts'
 import type { AuditReport } from './report.ts'
 import { installStackMapping } from './script.ts'
-import type { Boundary } from './scope.ts'
 import type { HarnessHmr } from './service.ts'
 
 /** What a harness is made of. */
@@ -29,7 +28,7 @@ export interface HarnessOptions extends Limits {
 /** What a running harness tells. */
 export interface HarnessListener {
   audit(report: AuditReport): void
-  slow(providers: string[], open: Boundary[]): void
+  slow(drain: SlowDrain): void
   /** An error that Cordis logged, and whether nobody but us would show it. */
   error(error: unknown, unseen: boolean): void
   /** An error that a retired version threw into the process. */
@@ -100,11 +99,7 @@ export async function boot(
       ledger,
       auditor,
       limits: { grace, warnAfter, deadline },
-      onSlow: (targets, open) =>
-        listener.slow(
-          targets.map(({ name, generation }) => `${name} ${generation}`),
-          open
-        ),
+      onSlow: drain => listener.slow(drain),
       stop: async () => {
         await root.fiber.dispose()
         for (const step of undo.splice(0).toReversed()) step()

@@ -203,6 +203,11 @@ export function isActive({ state }: Fiber): boolean {
   return state === FiberState.ACTIVE
 }
 
+/** Whether a fiber's disposers run. */
+export function isUnloading({ state }: Fiber): boolean {
+  return state === FiberState.UNLOADING
+}
+
 /** Whether a fiber is one of `fibers` or below one. */
 export function isWithin(fiber: Fiber | undefined, fibers: ReadonlySet<Fiber>): boolean {
   for (let at = fiber; at; at = at.runtime ? at.parent.fiber : undefined) if (fibers.has(at)) return true

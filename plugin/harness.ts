@@ -8,10 +8,9 @@ import { within } from './drain.ts'
 import { FiberState } from './cordis.ts'
 import { openIn } from './ledger.ts'
 import type { Cause } from './plan.ts'
-import { reload } from './reload.ts'
+import { reload, type SlowDrain } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError } from './report.ts'
 import { Saves, writtenSince } from './saves.ts'
-import type { Boundary } from './scope.ts'
 import { answer, type HarnessHmr, type Status } from './service.ts'
 
 /** What a harness tells while it runs. */
@@ -23,7 +22,7 @@ export interface HarnessEvents {
   reload(report: ReloadReport): void
   audit(report: AuditReport): void
   /** A drain has taken `warnAfter`. */
-  slow(providers: string[], open: Boundary[]): void
+  slow(drain: SlowDrain): void
   /** An error that Cordis logged while no reload ran, and that nothing else shows. */
   error(error: ReportError): void
 }
@@ -169,7 +168,7 @@ export class Harness {
         this.#options,
         {
           audit: report => this.#tell('audit', report),
-          slow: (providers, open) => this.#tell('slow', providers, open),
+          slow: drain => this.#tell('slow', drain),
           error: (error, unseen) => this.#error(error, unseen),
           late: ({ error, module, generation }) => {
             const described = describeError(error, 'drain')

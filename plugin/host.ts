@@ -3,6 +3,7 @@
  * the running ones and then either puts them in their place or forgets them.
  */
 import type { EventEmitter } from 'node:events'
+import { existsSync } from 'node:fs'
 import { url as inspectorUrl } from 'node:inspector'
 import vm from 'node:vm'
 import type { DevEnvironment, HotPayload } from 'vite'
@@ -159,7 +160,12 @@ export class Host {
 
   /** Makes Vite read a file again: it does so by itself for an update, and not for a deleted or re-created file. */
   invalidate(file: string): void {
-    for (const node of this.#env.moduleGraph.getModulesByFile(file) ?? []) this.#env.moduleGraph.invalidateModule(node)
+    for (const node of this.#env.moduleGraph.getModulesByFile(file) ?? []) {
+      this.#env.moduleGraph.invalidateModule(node)
+      if (existsSync(file)) continue
+      // What they import may be found elsewhere now: `h.ts` became `h/index.ts`.
+      for (const importer of node.importers) this.#env.moduleGraph.invalidateModule(importer)
+    }
   }
 
   /** The same for a module that is not saved, but named. */

@@ -12,7 +12,7 @@ import type { Auditor } from './audit.ts'
 import { describeError } from './describe-error.ts'
 import { close, countBoundaries, disable, drain } from './drain.ts'
 import { type Fiber } from './cordis.ts'
-import { type Fibers, type Instance, isActive, isWithin, successor } from './fibers.ts'
+import { type Fibers, type Instance, isActive, isUnloading, isWithin, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
 import { listenerGrowth, processListeners } from './leftovers.ts'
@@ -32,6 +32,16 @@ export interface Limits {
   deadline: number
 }
 
+/** A drain that takes longer than `warnAfter`. */
+export interface SlowDrain {
+  /** Whose, e.g. `"agents 4"`. */
+  providers: string[]
+  /** The boundaries that are still open. */
+  open: Boundary[]
+  /** Dependents whose disposers have not ended. */
+  unloading: string[]
+}
+
 /** The running harness, as far as a reload needs it. */
 export interface Running {
   /** Module id of the entry. */
@@ -41,8 +51,8 @@ export interface Running {
   ledger: Ledger
   auditor: Auditor
   limits: Limits
-  /** Told of a drain that takes longer than `warnAfter`: whose, and what is still open. */
-  onSlow(providers: Target[], open: Boundary[]): void
+  /** Told what a slow drain waits for. */
+  onSlow(drain: SlowDrain): void
 }
 
 /** Replaces what a cause reaches. Never throws for what the user's code does: the report says it. */
@@ -67,7 +77,12 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
 
   const listeners = processListeners()
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
-  const slow = () => running.onSlow(targets, openIn(targets.flatMap(target => ledger.entriesOf(target))))
+  const slow = () =>
+    running.onSlow({
+      providers: targets.map(({ name, generation }) => `${name} ${generation}`),
+      open: openIn(targets.flatMap(target => ledger.entriesOf(target))),
+      unloading: [...dependents].filter(isUnloading).map(({ name }) => name)
+    })
   const inTime = await step('drain', () => drain(closing, limits, slow))
   const retired = await step('disable', () => {
     step.failed(host.hot.dispose(plan.modules))
@@ -79,7 +94,11 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
       return retire(target, id, storages, abandoned ? closing.gone : undefined)
     })
   })
-  if (!inTime) void closing.gone.then(fibers.evict(new Set(closing.going)))
+  if (!inTime) {
+    for (const { name } of [...dependents].filter(isUnloading))
+      report.failures.push(`dependent "${name}" has not ended`)
+    void closing.gone.then(fibers.evict(new Set(closing.going)))
+  }
   for (const name of await fibers.clearLeftovers(dependents)) {
     report.failures.push(`"${name}" created effects while it was unloading; they were disposed`)
   }

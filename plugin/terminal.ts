@@ -29,14 +29,14 @@ export function terminal(logger: Logger, root: string, entry: string): HarnessEv
     audit(report) {
       info(auditLine(report))
     },
-    slow(providers, open) {
+    slow({ providers, open, unloading }) {
+      const names = unloading.map(name => ` of "${name}"`).join(',')
+      const what = open.length > 0 ? plural(open.length, 'open boundary') : `a disposer${names} has not ended`
       const waits = open.map(
         ({ label, age, opened }) =>
           `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(opened[1] ?? opened[0] ?? ''))}`
       )
-      logger.warn(
-        `${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${open.length > 0 ? plural(open.length, 'open boundary') : 'a disposer has not ended'}${waits.join('')}`
-      )
+      logger.warn(`${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${what}${waits.join('')}`)
     },
     error(cause) {
       error(

@@ -9,6 +9,7 @@ import { createLogger, createServer, type InlineConfig, type Plugin, type ViteDe
 import { onTestFinished } from 'vitest'
 import type { Harness, HarnessEvents } from '../plugin/harness.ts'
 import { harnessHmr, type AuditReport, type Options, type ReloadReport, type ReportError } from '../plugin/index.ts'
+import type { SlowDrain } from '../plugin/reload.ts'
 import { IGNORED } from '../plugin/report.ts'
 import { deferred, promptly, type Deferred } from './promptly.ts'
 
@@ -51,7 +52,7 @@ interface Events {
   failed: ReportError
   reload: ReloadReport
   audit: AuditReport
-  slow: string[]
+  slow: SlowDrain
   error: ReportError
 }
 

@@ -97,7 +97,7 @@ describe('a saved provider', () => {
       new Promise<void>(resolve => (finish = resolve)).then(() => void seq.push('boundary closed'))
     const closed = app.service('agents')['scope'].run({}, operation)
     const reloading = app.edit('providers/agents.ts', v('v2'))
-    expect(await app.next('slow')).toEqual(['agents 1'])
+    expect((await app.next('slow')).providers).toEqual(['agents 1'])
     expect(app.lines.at(-1)).toContain('1 open boundary')
     expect(seq).not.toContain('v1 down')
     finish()
