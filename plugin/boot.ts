@@ -4,7 +4,6 @@ import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from './audit.ts'
 import { cordisFolders, findContext } from './cordis.ts'
-import { within } from './drain.ts'
 import { type LogMessage } from './cordis.ts'
 import { entryPlugin, Fibers } from './fibers.ts'
 import { Host, type HostOptions } from './host.ts'
@@ -14,6 +13,7 @@ import type { Limits, Running, SlowDrain } from './reload.ts'
 import type { AuditReport } from './report.ts'
 import { installStackMapping } from './script.ts'
 import type { HarnessHmr } from './service.ts'
+import { within } from './within.ts'
 
 /** What a harness is made of. */
 export interface HarnessOptions extends Limits {
@@ -85,7 +85,7 @@ export async function boot(
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
     undo.push(() => void root.fiber.dispose())
-    await fibers.install(root, plugin, config)
+    await fibers.install(root, plugin, config, deadline)
     await within(deadline, fibers.settled())
     const auditor = new Auditor(
       ledger,

@@ -3,6 +3,7 @@ import type { Fiber } from './cordis.ts'
 import type { Fibers, Instance } from './fibers.ts'
 import type { LedgerEntry } from './ledger.ts'
 import type { BoundaryScope, Drained } from './scope.ts'
+import { within } from './within.ts'
 
 /** The argument of `harness-hmr/before-reload`, emitted on the root context before old instances are disposed. */
 export interface BeforeReload {
@@ -93,18 +94,4 @@ export function scopesOf(entries: LedgerEntry[]): BoundaryScope<never>[] {
     const alive = scope?.deref()
     return alive && alive.state !== 'disposed' ? [alive] : []
   })
-}
-
-/** Whether `promise` settles within `ms` milliseconds (`Infinity`: waits for ever). */
-export async function within(ms: number, promise: Promise<unknown>): Promise<boolean> {
-  if (ms === Infinity) return promise.then(() => true)
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<false>(resolve => {
-    timer = setTimeout(resolve, Math.max(0, ms), false)
-  })
-  try {
-    return await Promise.race([promise.then(() => true as const), late])
-  } finally {
-    clearTimeout(timer)
-  }
 }

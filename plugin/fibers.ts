@@ -1,6 +1,7 @@
 /** Which fibers a module's plugins own, and how to put another version of a plugin in their place. */
 import { type Context, type Fiber, FiberState, type Implementation, isolate, type Registry } from './cordis.ts'
 import type { Exports } from './host.ts'
+import { within } from './within.ts'
 
 /** One application of an exported plugin, with all that is needed to apply its successor. */
 export interface Instance {
@@ -154,12 +155,12 @@ export class Fibers {
   }
 
   /** Disposes what fibers have created while they were unloading; Cordis would leave it behind. Returns whose it was. */
-  async clearLeftovers(fibers: Iterable<Fiber>): Promise<string[]> {
+  async clearLeftovers(fibers: Iterable<Fiber>, deadline: number): Promise<string[]> {
     const owners: string[] = []
     for (const fiber of fibers) {
       if (fiber.state !== FiberState.PENDING || fiber._disposables.length === 0) continue
       owners.push(fiber.name)
-      for (const dispose of fiber._disposables.clear()) await dispose()
+      for (const dispose of fiber._disposables.clear()) await within(deadline, Promise.resolve(dispose()))
     }
     return owners
   }
@@ -170,20 +171,29 @@ export class Fibers {
   }
 
   /**
-   * Applies a plugin on a context, in the place of an earlier fiber when there is one.
-   * @throws what its constructor, `init`, `apply` or config schema throws; it is disposed then.
+   * Applies a plugin on a context, in the place of an earlier fiber when there is one, and waits until it runs.
+   * @throws what its constructor, `init`, `apply` or config schema throws, and when none of that ends within `deadline`
+   * milliseconds; it is disposed then.
    */
-  async install(parent: Context, plugin: unknown, config: unknown, earlier?: Fiber): Promise<Fiber> {
+  async install(parent: Context, plugin: unknown, config: unknown, deadline: number, earlier?: Fiber): Promise<Fiber> {
     const { fiber } = withoutStack(
       () => parent.registry.plugin(plugin, config, earlier && this.#applied.get(earlier)?.getOuterStack).ctx
     )
     try {
-      await fiber.await()
+      const isReady = await within(deadline, fiber.await())
+      if (!isReady) throw new Error(`provider "${fiber.name}" has not become active within ${deadline} ms`)
     } catch (error) {
-      await fiber.dispose()
+      await this.dispose(fiber, deadline)
       throw error
     }
     return fiber
+  }
+
+  /** Disposes a fiber; one that has not ended after `deadline` milliseconds is left behind, without its services. */
+  async dispose(fiber: Fiber, deadline: number): Promise<void> {
+    const gone = Promise.resolve(fiber.dispose())
+    if (await within(deadline, gone)) return
+    void gone.then(this.evict(new Set([fiber])))
   }
 }
 

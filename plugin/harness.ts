@@ -4,7 +4,6 @@ import { basename } from 'node:path'
 import { normalizePath, type DevEnvironment } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { describeError } from './describe-error.ts'
-import { within } from './drain.ts'
 import { FiberState } from './cordis.ts'
 import { openIn } from './ledger.ts'
 import type { Cause } from './plan.ts'
@@ -12,6 +11,7 @@ import { reload, type SlowDrain } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError } from './report.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { answer, type HarnessHmr, type Status } from './service.ts'
+import { within } from './within.ts'
 
 /** What a harness tells while it runs. */
 export interface HarnessEvents {

@@ -1,6 +1,7 @@
 /** Install: successors in the places of old instances, all or none, and every dependent back on its feet. */
 import { type Fiber, FiberState } from './cordis.ts'
 import { type Fibers, type Instance, isActive } from './fibers.ts'
+import { within } from './within.ts'
 
 /** An old instance and the plugin that takes its place. */
 export interface Replacement {
@@ -17,7 +18,8 @@ export async function install(
   replacements: Replacement[],
   dependents: Iterable<Fiber>,
   active: ReadonlySet<Fiber>,
-  fibers: Fibers
+  fibers: Fibers,
+  deadline: number
 ): Promise<true> {
   const installed: Fiber[] = []
   try {
@@ -26,18 +28,21 @@ export async function install(
       const { parent } = instance.fiber
       // A parent that went away meanwhile took its children with it.
       if (parent.fiber.uid === null) continue
-      const fiber = await fibers.install(parent, plugin, instance.config, instance.fiber)
+      const fiber = await fibers.install(parent, plugin, instance.config, deadline, instance.fiber)
       if (instance.entry) Object.assign(instance.entry, { fiber })
       installed.push(fiber)
       if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
     }
     retryFailed(installed, fibers)
     const busy = () => expected.filter(isBusy)
-    while (busy().length > 0) await Promise.allSettled(busy().map(async ({ inertia }) => inertia))
+    const settled = async () => {
+      while (busy().length > 0) await Promise.allSettled(busy().map(async ({ inertia }) => inertia))
+    }
+    await within(deadline, settled())
     for (const fiber of expected) await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
     return true
   } catch (error) {
-    for (const fiber of installed.toReversed()) await fiber.dispose()
+    for (const fiber of installed.toReversed()) await fibers.dispose(fiber, deadline)
     throw error
   }
 }
@@ -53,10 +58,7 @@ function retryFailed(installed: Fiber[], fibers: Fibers): void {
 async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promise<void> {
   // Disposed: it belonged to a parent that has applied it anew. Unloading: its drain was abandoned.
   if (fiber.uid === null || isActive(fiber) || fiber.state === FiberState.UNLOADING) return
-  const cause = await fiber.await().then(
-    () => undefined,
-    (error: unknown) => error
-  )
+  const cause = isBusy(fiber) ? undefined : await failureOf(fiber)
   const why = cause instanceof Error ? cause.message : reason(fiber)
   throw new Error(`${role} "${fiber.name}" did not come back: ${why}`, { cause })
 }
@@ -67,6 +69,15 @@ function isBusy({ inertia, state }: Fiber): boolean {
 }
 
 function reason(fiber: Fiber): string {
+  if (isBusy(fiber)) return 'it is still loading'
   const missing = Object.keys(fiber.inject).filter(name => fiber.ctx.get(name) === undefined)
   return missing.length > 0 ? `it waits for ${missing.map(name => `"${name}"`).join(', ')}` : 'it is not active'
+}
+
+/** What a fiber failed with, if it did. */
+async function failureOf(fiber: Fiber): Promise<unknown> {
+  return fiber.await().then(
+    () => undefined,
+    (error: unknown) => error
+  )
 }

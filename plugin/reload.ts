@@ -99,12 +99,12 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
       report.failures.push(`dependent "${name}" has not ended`)
     void closing.gone.then(fibers.evict(new Set(closing.going)))
   }
-  for (const name of await fibers.clearLeftovers(dependents)) {
+  for (const name of await fibers.clearLeftovers(dependents, limits.deadline)) {
     report.failures.push(`"${name}" created effects while it was unloading; they were disposed`)
   }
   const installed = await step.attempt('install', () => {
     staged.commit()
-    return install(staged.successors, dependents, active, fibers)
+    return install(staged.successors, dependents, active, fibers, limits.deadline)
   })
   if (installed) step.failed(staged.accept())
   else await rollBack(staged, instances, dependents, active, running, report)
@@ -156,7 +156,7 @@ async function rollBack(
   running: Running,
   report: ReloadReport
 ) {
-  const { host, fibers, ledger, auditor } = running
+  const { host, fibers, ledger, auditor, limits } = running
   const failed = report.providers.map(({ module, name }) => ({
     module,
     name,
@@ -169,7 +169,7 @@ async function rollBack(
     auditor.add({ ...generation, reload: report.id, instances: [], storages, abandoned: undefined })
   }
   const replacements = instances.map(instance => ({ instance, plugin: instance.plugin }))
-  await install(replacements, dependents, active, fibers).catch((error: unknown) => {
+  await install(replacements, dependents, active, fibers, limits.deadline).catch((error: unknown) => {
     fibers.vacate(instances)
     report.failures.push(`the old version did not come back: ${describeError(error, 'install').message}`)
   })

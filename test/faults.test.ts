@@ -211,10 +211,13 @@ test('any sequence of saves and faults ends with one live instance of the newest
       await app.next('ready')
       const run = new Run(app, world)
       try {
-        for (const op of sequence) await run.apply(op)
-        await run.check()
+        const play = async () => {
+          for (const op of sequence) await run.apply(op)
+          await run.check()
+        }
+        await promptly(play(), 'the whole sequence', 30_000)
       } finally {
-        await app.close()
+        await promptly(app.close(), 'the dev server to close', 10_000)
       }
     }),
     {
