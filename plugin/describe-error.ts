@@ -1,6 +1,7 @@
 /** From whatever the user's code or a transform threw to a message, a place in the source and the lines around it. */
 import { readFileSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
+import { importChains } from './host.ts'
 import type { ReportError, Step } from './report.ts'
 import { firstLocation, mapStack, type Location } from './script.ts'
 
@@ -23,7 +24,12 @@ export function describeError(error: unknown, step: Step): ReportError {
   if (!(error instanceof Error) && !isErrorLike(error)) return { message: plain(String(error)), step }
   const { id, loc, frame, stack, cause, errors } = error as TransformError
   // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
-  if (errors?.length && !loc) return { ...describeError(errors[0], step), stack: stack && plain(mapStack(stack)) }
+  if (errors?.length && !loc)
+    return {
+      ...describeError(errors[0], step),
+      imports: importChains.get(error),
+      stack: stack && plain(mapStack(stack))
+    }
   const file = loc?.file ?? id
   const location: Location | undefined = loc && file ? { file, line: loc.line, column: loc.column + 1 } : undefined
   const place =
@@ -31,6 +37,7 @@ export function describeError(error: unknown, step: Step): ReportError {
   return {
     message: firstLine(plain(error.message)),
     step,
+    imports: importChains.get(error),
     location: place,
     frame: (place && codeFrame(place)) ?? (frame && plain(frame)),
     stack: stack && plain(mapStack(stack))

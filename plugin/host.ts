@@ -192,6 +192,7 @@ export class Host {
       for (const id of roots) await runner.executeId(id)
     } catch (error) {
       drop()
+      importChains.set(Object(error), chainIn(overlay))
       throw error
     }
     let undo: (() => void)[] = []
@@ -390,6 +391,20 @@ function names(exports: Exports): [name: string, value: unknown][] {
 
 function isReference(value: unknown): value is object {
   return typeof value === 'function' || (typeof value === 'object' && value !== null)
+}
+
+/** For an error of a staging: the module that could not be loaded, and those that import it, up to the provider. */
+export const importChains = new WeakMap<object, string[]>()
+
+function chainIn(overlay: Overlay): string[] {
+  const failed = [...overlay].findLast(([, { exports }]) => exports === undefined)?.[0]
+  const chain: string[] = []
+  for (let id = failed; id !== undefined && !chain.includes(id);) {
+    chain.push(id)
+    const importers: Iterable<string> = overlay.getByModuleId(id).importers ?? []
+    id = [...importers].find(importer => overlay.has(importer))
+  }
+  return chain
 }
 
 /** The channel of an environment that lives in this process: what the server sends comes out, what we send goes in. */

@@ -3,8 +3,11 @@ import { relative } from 'node:path'
 import colors from 'picocolors'
 import type { Location } from './script.ts'
 
+/** How a reload can end. */
+export const OUTCOMES = ['reloaded', 'restarted', 'kept', 'rolled-back', 'ignored'] as const
+
 /** How a reload ended. */
-export type Outcome = 'reloaded' | 'restarted' | 'kept' | 'rolled-back' | 'ignored'
+export type Outcome = (typeof OUTCOMES)[number]
 
 /** Why a save was ignored. */
 export const IGNORED = {
@@ -22,6 +25,8 @@ export interface ReportError {
   /** The step that failed. */
   step: Step
   location?: Location
+  /** For a module that could not be loaded: it, and those that import it, up to the provider. */
+  imports?: string[]
   /** The lines around the location, with a marker. */
   frame?: string
   /** With original places. */
@@ -98,7 +103,8 @@ export function reloadLine(report: ReloadReport, root: string): string {
   if (error) {
     const at = error.location ? place(error.location, root) : files
     const goesOn = outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'
-    return `${head}  ${colors.cyan(at)} ${error.message}  ${colors.dim(`(${goesOn})`)}${error.frame ? `\n${error.frame}` : ''}${failed}`
+    const chain = (error.imports ?? []).slice(1).map(file => ` ← ${shorten(file, root)}`)
+    return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn})`)}${error.frame ? `\n${error.frame}` : ''}${failed}`
   }
   if (outcome === 'ignored') return `${head}  ${colors.cyan(files)}  ${colors.dim(reason ?? '')}`
   return `${head}  ${colors.cyan(files)}  ${colors.dim([reason, ...times(report)].filter(Boolean).join(' · '))}${failed}`

@@ -41,3 +41,14 @@ test('a missing module that is imported is named', async () => {
   expect(report.outcome).toBe('kept')
   expect(report.error?.message).toContain('deep.ts')
 })
+
+test('a missing module that a helper imports is named with the importers up to the provider', async () => {
+  const app = await createApp({ ...files, 'helper.ts': `export const helper = 1` })
+  await app.next('ready')
+  await app.edit('agents.ts', source => `import './helper.ts'\n${source}`)
+  const report = await app.edit('helper.ts', source => `import './deep.ts'\n${source}`)
+  expect(report.error?.imports).toEqual(['./deep.ts', join(app.root, 'helper.ts'), join(app.root, 'agents.ts')])
+  expect(app.lines.find(line => line.includes('kept'))).toMatch(
+    /deep\.ts.* ← helper\.ts ← agents\.ts {2}\(the old version goes on\)/
+  )
+})
