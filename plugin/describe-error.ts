@@ -1,7 +1,7 @@
 /** From whatever the user's code or a transform threw to a message, a place in the source and the lines around it. */
 import { readFileSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
-import { importChains } from './host.ts'
+import { importChains } from './overlay.ts'
 import type { ReportError, Step } from './report.ts'
 import { firstLocation, mapStack, type Location } from './script.ts'
 

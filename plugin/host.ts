@@ -5,21 +5,21 @@
 import type { EventEmitter } from 'node:events'
 import { existsSync } from 'node:fs'
 import { url as inspectorUrl } from 'node:inspector'
-import vm from 'node:vm'
 import type { DevEnvironment, HotPayload } from 'vite'
-import { ModuleCacheMap, ViteNodeRunner } from 'vite-node/client'
+import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { shouldExternalize } from 'vite-node/server'
 import { normalizeModuleId } from 'vite-node/utils'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
 import { LiveExports } from './live-exports.ts'
+import { chainIn, importChains, type ModuleRecord, Overlay } from './overlay.ts'
+import { Runner } from './runner.ts'
 import { nameScript, scriptMap } from './script.ts'
 
 /** The namespace object of an evaluated module. */
 export type Exports = Record<string, unknown>
 
 type SourceMap = NonNullable<Parameters<typeof nameScript>[1]>
-type ModuleRecord = ReturnType<ModuleCacheMap['getByModuleId']>
 type Next = Parameters<ModuleCacheMap['setByModuleId']>[1] | undefined
 
 /** New versions of some modules, evaluated and not yet in place. */
@@ -319,65 +319,6 @@ export class Host {
   }
 }
 
-/** The module cache as it will be: a module that is not invalid is the running one, and nothing is written to those. */
-class Overlay extends ModuleCacheMap {
-  readonly #base: ModuleCacheMap
-  readonly #invalid: ReadonlySet<string>
-
-  constructor(base: ModuleCacheMap, invalid: ReadonlySet<string>) {
-    super()
-    this.#base = base
-    this.#invalid = invalid
-  }
-
-  override getByModuleId(id: string): ModuleRecord {
-    const running = !this.has(id) && !this.#invalid.has(id) && this.#base.has(id)
-    return running ? this.#base.getByModuleId(id) : super.getByModuleId(id)
-  }
-}
-
-interface RunnerParts {
-  evaluated(file: string, exports: Exports): void
-  options: ConstructorParameters<typeof ViteNodeRunner>[0]
-  builtin(specifier: string): Exports | undefined
-  env: Record<string, unknown>
-  nameScript(file: string, code: string, exports: Exports): { name: string; code: string }
-}
-
-/** vite-node's runner, with a name per version, with Vite's `import.meta.env`, and with the ledger's AsyncLocalStorage. */
-class Runner extends ViteNodeRunner {
-  readonly #parts: RunnerParts
-
-  constructor(parts: RunnerParts) {
-    super(parts.options)
-    this.#parts = parts
-  }
-
-  override prepareContext(context: Record<string, any>): Record<string, any> {
-    const { builtin, env } = this.#parts
-    const { __vite_ssr_import__: load, __vite_ssr_dynamic_import__: loadLate, require } = context
-    context['__vite_ssr_import__'] = async (specifier: string) => builtin(specifier) ?? load(specifier)
-    context['__vite_ssr_dynamic_import__'] = async (specifier: unknown) =>
-      builtin(String(specifier)) ?? loadLate(specifier)
-    context['require'] = Object.assign(
-      (specifier: string) => builtin(specifier)?.['default'] ?? require(specifier),
-      require
-    )
-    context['__vite_ssr_import_meta__'].env = env
-    return context
-  }
-
-  override async runModule(context: Record<string, any>, transformed: string): Promise<void> {
-    const file = normalizeModuleId(context['__filename'])
-    const exports = context['__vite_ssr_exports__']
-    const { name, code } = this.#parts.nameScript(file, transformed, exports)
-    const head = `'use strict';async (${Object.keys(context).join(',')})=>{{`
-    const run = vm.runInThisContext(`${head}${code}\n}}`, { filename: name, columnOffset: -head.length })
-    await run(...Object.values(context))
-    this.#parts.evaluated(file, exports)
-  }
-}
-
 /** The exports that can be read; one that a cycle has not reached yet cannot. */
 function names(exports: Exports): [name: string, value: unknown][] {
   return Object.keys(exports).flatMap(name => {
@@ -391,20 +332,6 @@ function names(exports: Exports): [name: string, value: unknown][] {
 
 function isReference(value: unknown): value is object {
   return typeof value === 'function' || (typeof value === 'object' && value !== null)
-}
-
-/** For an error of a staging: the module that could not be loaded, and those that import it, up to the provider. */
-export const importChains = new WeakMap<object, string[]>()
-
-function chainIn(overlay: Overlay): string[] {
-  const failed = [...overlay].findLast(([, { exports }]) => exports === undefined)?.[0]
-  const chain: string[] = []
-  for (let id = failed; id !== undefined && !chain.includes(id);) {
-    chain.push(id)
-    const importers: Iterable<string> = overlay.getByModuleId(id).importers ?? []
-    id = [...importers].find(importer => overlay.has(importer))
-  }
-  return chain
 }
 
 /** The channel of an environment that lives in this process: what the server sends comes out, what we send goes in. */

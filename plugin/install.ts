@@ -1,6 +1,6 @@
 /** Install: successors in the places of old instances, all or none, and every dependent back on its feet. */
 import { type Fiber, FiberState } from './cordis.ts'
-import { type Fibers, type Instance, isActive } from './fibers.ts'
+import { type Fibers, type Instance, isActive, isUnloading } from './fibers.ts'
 import { within } from './within.ts'
 
 /** An old instance and the plugin that takes its place. */
@@ -39,7 +39,12 @@ export async function install(
       while (busy().length > 0) await Promise.allSettled(busy().map(async ({ inertia }) => inertia))
     }
     await within(deadline, settled())
-    for (const fiber of expected) await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
+    // Behind a dependent whose disposers have not ended, others wait for its service; they come back after it.
+    const isHeldUp = expected.some(isUnloading)
+    for (const fiber of expected) {
+      if (isHeldUp && fiber.state === FiberState.PENDING) continue
+      await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
+    }
     return true
   } catch (error) {
     for (const fiber of installed.toReversed()) await fibers.dispose(fiber, deadline)

@@ -1,0 +1,48 @@
+/** vite-node's runner, taught what this package needs of it. */
+import vm from 'node:vm'
+import { ViteNodeRunner } from 'vite-node/client'
+import { normalizeModuleId } from 'vite-node/utils'
+import type { Exports } from './host.ts'
+
+/** What a runner is made of. */
+export interface RunnerParts {
+  evaluated(file: string, exports: Exports): void
+  options: ConstructorParameters<typeof ViteNodeRunner>[0]
+  builtin(specifier: string): Exports | undefined
+  env: Record<string, unknown>
+  nameScript(file: string, code: string, exports: Exports): { name: string; code: string }
+}
+
+/** vite-node's runner, with a name per version, with Vite's `import.meta.env`, and with the ledger's AsyncLocalStorage. */
+export class Runner extends ViteNodeRunner {
+  readonly #parts: RunnerParts
+
+  constructor(parts: RunnerParts) {
+    super(parts.options)
+    this.#parts = parts
+  }
+
+  override prepareContext(context: Record<string, any>): Record<string, any> {
+    const { builtin, env } = this.#parts
+    const { __vite_ssr_import__: load, __vite_ssr_dynamic_import__: loadLate, require } = context
+    context['__vite_ssr_import__'] = async (specifier: string) => builtin(specifier) ?? load(specifier)
+    context['__vite_ssr_dynamic_import__'] = async (specifier: unknown) =>
+      builtin(String(specifier)) ?? loadLate(specifier)
+    context['require'] = Object.assign(
+      (specifier: string) => builtin(specifier)?.['default'] ?? require(specifier),
+      require
+    )
+    context['__vite_ssr_import_meta__'].env = env
+    return context
+  }
+
+  override async runModule(context: Record<string, any>, transformed: string): Promise<void> {
+    const file = normalizeModuleId(context['__filename'])
+    const exports = context['__vite_ssr_exports__']
+    const { name, code } = this.#parts.nameScript(file, transformed, exports)
+    const head = `'use strict';async (${Object.keys(context).join(',')})=>{{`
+    const run = vm.runInThisContext(`${head}${code}\n}}`, { filename: name, columnOffset: -head.length })
+    await run(...Object.values(context))
+    this.#parts.evaluated(file, exports)
+  }
+}
