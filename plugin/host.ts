@@ -301,7 +301,7 @@ export class Host {
   /** The code that runs, for a file whose newest content does not. */
   async #fetchRunning(id: string): Promise<{ code: string }> {
     const { code = '', exports } = this.#record(normalizeModuleId(id)) ?? {}
-    this.#maps.set(code, scriptMap(`${normalizeModuleId(id)}?v=${this.version(exports)}`) as SourceMap | undefined)
+    this.#maps.set(code, scriptMap(`${normalizeModuleId(id)}?v=${this.version(exports)}`))
     return { code }
   }
 

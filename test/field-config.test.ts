@@ -1,69 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createFolder } from './app.ts'
-import { type Copy, DevServer } from './dev-server.ts'
+import { agents, config, files, Project } from './field-project.ts'
 import { promptly } from './promptly.ts'
-
-const plugin = fileURLToPath(new URL('../plugin/index.ts', import.meta.url))
-const config = (n: number) => `
-  import { harnessHmr } from '${plugin}'
-  export default { clearScreen: false, plugins: [harnessHmr({ entry: 'harness.ts', config: { n: ${n} } })] }`
-/** Listens on an address that only one instance can have, and tells the test when it comes and goes. */
-const agents = (version: number, teardown = '') => `
-  import { createServer } from 'node:net'
-  const send = (kind: string, n: number) => process.send?.({ kind, n, version: ${version} })
-  export default function agents(ctx: any, { n }: { n: number }) {
-    send('up', n)
-    const server = createServer().on('error', error => process.send?.({ kind: 'error', message: String(error) }))
-    ${process.platform === 'win32' ? '' : `server.listen(new URL('agents.sock', import.meta.url).pathname)`}
-    ctx.effect(function* () {
-      yield () => send('down', n)
-      yield () => new Promise(resolve => server.close(resolve))
-      ${teardown}
-    })
-  }`
-const files = {
-  'package.json': '{ "type": "module" }',
-  'vite.config.ts': config(0),
-  'harness.ts': `import agents from './agents.ts'\nexport default (ctx: any, config: any) => void ctx.plugin(agents, config)`,
-  'agents.ts': agents(1)
-}
-
-/** A dev server in a process of its own, on a folder with `files`. */
-class Project {
-  readonly root: string
-  readonly server: DevServer
-
-  constructor(changed: Record<string, string> = {}) {
-    this.root = createFolder({ ...files, ...changed })
-    this.server = new DevServer({ root: this.root } as Copy)
-  }
-
-  write(file: string, source: string): void {
-    writeFileSync(join(this.root, file), source)
-  }
-
-  /** What the provider told: `up 0 v1`. */
-  get lives(): string[] {
-    return this.server.messages
-      .filter(({ kind }) => kind === 'up' || kind === 'down')
-      .map(({ kind, n, version }) => `${String(kind)} ${String(n)} v${String(version)}`)
-  }
-
-  until(state: string, ms = 6000): Promise<unknown> {
-    return this.server.until(state, () => this.lives.at(-1) === state, ms)
-  }
-
-  /** Instances that overlapped another, and addresses that were taken. */
-  get overlaps(): unknown[] {
-    const errors = this.server.messages.filter(({ kind }) => kind === 'error')
-    return [...errors, ...this.lives.filter((life, i) => !life.startsWith(i % 2 ? 'down' : 'up'))]
-  }
-}
 
 const later = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 
@@ -115,29 +55,6 @@ describe('a saved vite.config.ts', () => {
     project.write('agents.ts', agents(3))
     await project.until('up 2 v3')
     expect(project.overlaps).toEqual([])
-  })
-})
-
-describe.skipIf(process.platform === 'win32')('Ctrl-C', () => {
-  test('while nothing happens tears the harness down once and ends the process', async () => {
-    const project = new Project()
-    await project.until('up 0 v1')
-    project.server.signal('SIGINT')
-    expect(await promptly(project.server.exited, 'exit', 5000)).toEqual([130, null])
-    expect(project.lives).toEqual(['up 0 v1', 'down 0 v1'])
-  })
-
-  test('while a reload drains tears every instance down once and ends the process', async () => {
-    const slow = `yield () => new Promise(resolve => { process.send?.({ kind: 'draining' }); setTimeout(resolve, 200) })`
-    const project = new Project({ 'agents.ts': agents(1, slow) })
-    await project.until('up 0 v1')
-    project.write('agents.ts', agents(2))
-    await project.server.until('drain', () => project.server.messages.some(({ kind }) => kind === 'draining'))
-    project.server.signal('SIGINT')
-    expect(await promptly(project.server.exited, 'exit', 5000)).toEqual([130, null])
-    expect(project.overlaps).toEqual([])
-    expect(project.lives.filter(life => life === 'down 0 v1')).toHaveLength(1)
-    expect(project.lives.at(-1)).toMatch(/^down/)
   })
 })
 
