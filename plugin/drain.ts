@@ -52,13 +52,14 @@ export async function close(
   const parked = fibers.root.parallel('harness-hmr/before-reload', event).catch(() => {})
   await within(grace, parked)
   over.abort()
-  const disposals = fibersOf.map(async fiber => {
-    // A loader takes the end of an entry's fiber for the user's wish, and writes it into the configuration file.
-    fiber.entry = undefined
-    await fiber.dispose()
-    going.delete(fiber)
-  })
-  return { gone: Promise.allSettled(disposals), going, drained }
+  return { gone: Promise.allSettled(fibersOf.map(fiber => dispose(fiber, going))), going, drained }
+}
+
+async function dispose(fiber: Fiber, going: Set<Fiber>): Promise<void> {
+  // A loader takes the end of an entry's fiber for the user's wish, and writes it into the configuration file.
+  fiber.entry = undefined
+  await fiber.dispose()
+  going.delete(fiber)
 }
 
 /** Waits until the old instances are gone; false when the deadline came first. */

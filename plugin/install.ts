@@ -34,11 +34,7 @@ export async function install(
       if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
     }
     retryFailed(installed, fibers)
-    const busy = () => expected.filter(isBusy)
-    const settled = async () => {
-      while (busy().length > 0) await Promise.allSettled(busy().map(async ({ inertia }) => inertia))
-    }
-    await within(deadline, settled())
+    await within(deadline, settled(expected))
     // Behind a dependent whose disposers have not ended, others wait for its service; they come back after it.
     const isHeldUp = expected.some(isUnloading)
     for (const fiber of expected) {
@@ -50,6 +46,20 @@ export async function install(
     for (const fiber of installed.toReversed()) await fibers.dispose(fiber, deadline)
     throw error
   }
+}
+
+/**
+ * Resolves when none of `fibers` is loading. A function of the module: what is applied meanwhile notes its async stack, and
+ * a closure of `install` there would keep the fibers that were replaced.
+ */
+async function settled(fibers: Fiber[]): Promise<void> {
+  for (let busy = fibers.filter(isBusy); busy.length > 0; busy = fibers.filter(isBusy)) {
+    await Promise.allSettled(busy.map(inertiaOf))
+  }
+}
+
+async function inertiaOf({ inertia }: Fiber): Promise<void> {
+  return inertia
 }
 
 /** Fibers that failed on a service that is replaced now: Cordis itself never runs them again. */

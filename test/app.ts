@@ -82,10 +82,7 @@ export async function createApp(
     ...config,
     plugins: [plugins, watcher, config.plugins]
   })
-  const close = async () => {
-    await server.close()
-    rmSync(root, { recursive: true, force: true, maxRetries: 5 })
-  }
+  const close = closing(server, root)
   onTestFinished(close)
   const events = queues(plugin.api!.harness!)
   if (server.httpServer) await server.listen()
@@ -120,6 +117,16 @@ export async function createApp(
       const traced = plugin.api!.harness!.running!.fibers.root.get(name) as { [original]?: never } | undefined
       return (traced?.[original] ?? traced) as never
     }
+  }
+}
+
+/** Closes a server once, and lets go of it then: a test that starts hundreds would keep them all until it ends. */
+function closing(server: ViteDevServer, root: string): () => Promise<void> {
+  let open: ViteDevServer | undefined = server
+  return async () => {
+    await open?.close()
+    open = undefined
+    rmSync(root, { recursive: true, force: true, maxRetries: 5 })
   }
 }
 
