@@ -23,7 +23,9 @@ export async function install(
 ): Promise<true> {
   const installed: Fiber[] = []
   try {
-    const expected = [...dependents].filter(fiber => active.has(fiber))
+    // Whose disposers have not ended by now was abandoned; others may wait for its service, and come back after it.
+    const isHeldUp = [...dependents].some(isUnloading)
+    const expected = [...dependents].filter(fiber => active.has(fiber) && !isUnloading(fiber))
     for (const { instance, plugin } of replacements) {
       const { parent } = instance.fiber
       // A parent that went away meanwhile took its children with it.
@@ -35,8 +37,6 @@ export async function install(
     }
     retryFailed(installed, fibers)
     await within(deadline, settled(expected))
-    // Behind a dependent whose disposers have not ended, others wait for its service; they come back after it.
-    const isHeldUp = expected.some(isUnloading)
     for (const fiber of expected) {
       if (isHeldUp && fiber.state === FiberState.PENDING) continue
       await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
@@ -49,8 +49,8 @@ export async function install(
 }
 
 /**
- * Resolves when none of `fibers` is loading. A function of the module: what is applied meanwhile notes its async stack, and
- * a closure of `install` there would keep the fibers that were replaced.
+ * Resolves when none of `fibers` is loading, or unloads what it could not load. A function of the module: what is applied
+ * meanwhile notes its async stack, and a closure of `install` there would keep the fibers that were replaced.
  */
 async function settled(fibers: Fiber[]): Promise<void> {
   for (let busy = fibers.filter(isBusy); busy.length > 0; busy = fibers.filter(isBusy)) {
@@ -71,16 +71,15 @@ function retryFailed(installed: Fiber[], fibers: Fibers): void {
 }
 
 async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promise<void> {
-  // Disposed: it belonged to a parent that has applied it anew. Unloading: its drain was abandoned.
-  if (fiber.uid === null || isActive(fiber) || fiber.state === FiberState.UNLOADING) return
+  // Disposed: it belonged to a parent that has applied it anew.
+  if (fiber.uid === null || isActive(fiber)) return
   const cause = isBusy(fiber) ? undefined : await failureOf(fiber)
   const why = cause instanceof Error ? cause.message : reason(fiber)
   throw new Error(`${role} "${fiber.name}" did not come back: ${why}`, { cause })
 }
 
-/** A dependent that is still unloading after the deadline would block for ever. */
-function isBusy({ inertia, state }: Fiber): boolean {
-  return inertia !== undefined && state !== FiberState.UNLOADING
+function isBusy({ inertia }: Fiber): boolean {
+  return inertia !== undefined
 }
 
 function reason(fiber: Fiber): string {

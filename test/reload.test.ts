@@ -348,3 +348,25 @@ test('a provider that a loader applied keeps its entry, and the loader is not to
   expect(entry['fiber'].entry).toBe(entry)
   expect(entry['fiber'].state).toBe(2)
 })
+
+test('of two providers that are replaced together, the one whose async init fails rolls both back', async () => {
+  const app = await createApp({
+    ...files,
+    'providers/loop.ts': `
+      import { Service } from 'cordis'
+      import { helper } from './helper.ts'
+      export default class Loop {
+        static inject = ['agents']
+        constructor(ctx: any) { seq.push('loop on ' + ctx.agents.version + helper) }
+        async [Service.init]() { await null; if (helper) throw new Error('init fails') }
+      }`
+  })
+  await app.next('ready')
+  const report = await app.edit('providers/helper.ts', `export const helper: string = '!'`)
+  expect(report).toMatchObject({
+    outcome: 'rolled-back',
+    failures: [],
+    error: { message: expect.stringContaining('init fails') }
+  })
+  expect(seq.slice(-2)).toEqual(['v1 up {"size":1}', 'loop on v1'])
+})
