@@ -43,7 +43,10 @@ test('a file that is saved, then imported, then saved again within 50 ms ends wi
   await gate('seen').promise
   await app.service<() => Promise<void>>('late')()
   app.write('late.ts', `seq.push('final')`)
-  expect((await promptly(app.next('reload'), 'a reload', 1000)).outcome).toBe('reloaded')
+  // The first save may be announced only now, when its content runs already.
+  let report = await promptly(app.next('reload'), 'a reload', 1000)
+  while (report.outcome === 'ignored') report = await promptly(app.next('reload'), 'a reload', 1000)
+  expect(report.outcome).toBe('reloaded')
 })
 
 test('a save by a temporary file and a rename is one reload', async () => {

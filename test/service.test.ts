@@ -98,6 +98,8 @@ describe('ctx.harnessHmr', () => {
     await app.next('audit')
     await app.edit('agents.ts', source => `${source} =`)
     expect(hmr.status).toMatchObject({ state: 'idle', dirty: [join(app.root, 'agents.ts')] })
-    expect(hmr.reports.map(({ outcome }) => outcome)).toEqual(['reloaded', 'kept'])
+    // A watcher may announce a save twice; the second time the content is the same.
+    const outcomes = hmr.reports.map(({ outcome }) => outcome).filter(outcome => outcome !== 'ignored')
+    expect(outcomes).toEqual(['reloaded', 'kept'])
   })
 })
