@@ -192,7 +192,10 @@ export class Harness {
 
   async #apply(): Promise<void> {
     const saved = new Map<string, string | undefined>()
-    for (const file of this.#pending.files) saved.set(file, await this.#saves.read(file))
+    for (const file of this.#pending.files) {
+      const { content, isNew } = await this.#saves.read(file)
+      if (isNew) saved.set(file, content)
+    }
     const modules = [...this.#pending.modules]
     this.#pending.files.clear()
     this.#pending.modules.clear()

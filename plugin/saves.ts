@@ -21,6 +21,8 @@ const EMPTY_STEP = 5
 export class Saves {
   readonly #changed: (file: string) => void
   readonly #timers = new Set<NodeJS.Timeout>()
+  /** What was read of a file last. */
+  readonly #last = new Map<string, { key: string; content: string | undefined }>()
 
   /** `changed` is called for a file that was written again after it was read. */
   constructor(changed: (file: string) => void) {
@@ -29,9 +31,9 @@ export class Saves {
 
   /**
    * Resolves with the file's content when it can be read: it has some, or it is empty for good. `undefined` when the file
-   * is gone.
+   * is gone. `isNew` is false when a watcher has announced one save twice: nothing was written since the last time.
    */
-  async read(file: string): Promise<string | undefined> {
+  async read(file: string): Promise<{ content: string | undefined; isNew: boolean }> {
     const start = performance.now()
     let now = await signature(file)
     while (now.size === 0 && performance.now() - start < EMPTY_FOR) {
@@ -39,7 +41,10 @@ export class Saves {
       now = await signature(file)
     }
     this.#lookAgain(file, now.key)
-    return readFile(file, 'utf8').catch(() => undefined)
+    const content = await readFile(file, 'utf8').catch(() => undefined)
+    const last = this.#last.get(file)
+    this.#last.set(file, { key: now.key, content })
+    return { content, isNew: last?.key !== now.key || last.content !== content }
   }
 
   /** Looks at a file that is not read, for the save after this one. */
