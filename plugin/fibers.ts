@@ -124,12 +124,6 @@ export class Fibers {
     }
   }
 
-  /** Resolves when no fiber is loading or unloading. */
-  async settled(): Promise<void> {
-    const busy = () => [...this.all()].flatMap(({ inertia }) => inertia ?? [])
-    for (let waiting = busy(); waiting.length > 0; waiting = busy()) await Promise.allSettled(waiting)
-  }
-
   /**
    * Takes away the services that fibers still provide though nobody waits for their end any longer, so that successors can.
    * The returned function is to be called when they have ended after all: Cordis then removes by name what is the
@@ -163,6 +157,11 @@ export class Fibers {
       for (const dispose of fiber._disposables.clear()) await within(deadline, Promise.resolve(dispose()))
     }
     return owners
+  }
+
+  /** Resolves when no fiber is loading or unloading. */
+  settled(): Promise<void> {
+    return settled(() => this.all())
   }
 
   /** Runs a failed fiber again; Cordis does so by itself only for a fiber that has not failed. */
@@ -216,6 +215,25 @@ export function isActive({ state }: Fiber): boolean {
 /** Whether a fiber's disposers run. */
 export function isUnloading({ state }: Fiber): boolean {
   return state === FiberState.UNLOADING
+}
+
+/** Whether a fiber loads or unloads. */
+export function isBusy({ inertia }: Fiber): boolean {
+  return inertia !== undefined
+}
+
+/**
+ * Resolves when none of the fibers loads, or unloads what it could not load. A function of the module: what is applied
+ * meanwhile notes its async stack, and a closure of a reload there would keep the fibers that were replaced.
+ */
+export async function settled(fibers: () => Iterable<Fiber>): Promise<void> {
+  for (let busy = [...fibers()].filter(isBusy); busy.length > 0; busy = [...fibers()].filter(isBusy)) {
+    await Promise.allSettled(busy.map(inertiaOf))
+  }
+}
+
+async function inertiaOf({ inertia }: Fiber): Promise<void> {
+  return inertia
 }
 
 /** Whether a fiber is one of `fibers` or below one. */

@@ -1,6 +1,6 @@
 /** Install: successors in the places of old instances, all or none, and every dependent back on its feet. */
 import { type Fiber, FiberState } from './cordis.ts'
-import { type Fibers, type Instance, isActive, isUnloading } from './fibers.ts'
+import { type Fibers, type Instance, isActive, isBusy, isUnloading, settled } from './fibers.ts'
 import { within } from './within.ts'
 
 /** An old instance and the plugin that takes its place. */
@@ -36,7 +36,10 @@ export async function install(
       if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
     }
     retryFailed(installed, fibers)
-    await within(deadline, settled(expected))
+    await within(
+      deadline,
+      settled(() => expected)
+    )
     for (const fiber of expected) {
       if (isHeldUp && fiber.state === FiberState.PENDING) continue
       await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
@@ -46,20 +49,6 @@ export async function install(
     for (const fiber of installed.toReversed()) await fibers.dispose(fiber, deadline)
     throw error
   }
-}
-
-/**
- * Resolves when none of `fibers` is loading, or unloads what it could not load. A function of the module: what is applied
- * meanwhile notes its async stack, and a closure of `install` there would keep the fibers that were replaced.
- */
-async function settled(fibers: Fiber[]): Promise<void> {
-  for (let busy = fibers.filter(isBusy); busy.length > 0; busy = fibers.filter(isBusy)) {
-    await Promise.allSettled(busy.map(inertiaOf))
-  }
-}
-
-async function inertiaOf({ inertia }: Fiber): Promise<void> {
-  return inertia
 }
 
 /** Fibers that failed on a service that is replaced now: Cordis itself never runs them again. */
@@ -76,10 +65,6 @@ async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promi
   const cause = isBusy(fiber) ? undefined : await failureOf(fiber)
   const why = cause instanceof Error ? cause.message : reason(fiber)
   throw new Error(`${role} "${fiber.name}" did not come back: ${why}`, { cause })
-}
-
-function isBusy({ inertia }: Fiber): boolean {
-  return inertia !== undefined
 }
 
 function reason(fiber: Fiber): string {
