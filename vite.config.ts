@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { scratch } from './playground/scratch.ts'
 import { harnessHmr } from './plugin/index.ts'
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
@@ -10,7 +11,19 @@ export default defineConfig({
   resolve: {
     alias: { 'harness-hmr/scope': here('./plugin/scope.ts') }
   },
-  plugins: [harnessHmr({ entry: 'harness.ts', config: { sessionsDir: here('./playground/.sessions') } })],
+  plugins: [
+    scratch(here('./playground/.scratch')),
+    harnessHmr({
+      entry: 'harness.ts',
+      config: {
+        sessionsDir: here('./playground/.sessions'),
+        editable: here('./playground'),
+        scratch: here('./playground/.scratch')
+      }
+    })
+  ],
+  // The page's one dependency is a module already: nothing to bundle before the page can open.
+  optimizeDeps: { noDiscovery: true },
   server: {
     watch: { ignored: ['**/.sessions/**'] }
   },

@@ -1,3 +1,6 @@
+import type {} from 'cordis'
+import type { AuditReport, HarnessHmr, ReloadReport } from 'harness-hmr'
+
 /** What the services named are about to go away for; see {@link Events}. */
 export interface BeforeReload {
   /** Names of the context services that go away. */
@@ -7,10 +10,18 @@ export interface BeforeReload {
 }
 
 declare module 'cordis' {
+  interface Context {
+    /** There while the harness runs in the dev server. */
+    harnessHmr: HarnessHmr
+  }
   interface Events {
     /** Awaited before providers are replaced, so that drivers can park. */
     'harness-hmr/before-reload'(event: BeforeReload): void | Promise<void>
     /** The providers have been replaced, or the old ones go on. */
     'harness-hmr/after-reload'(): void
+    /** How a reload came out. */
+    'harness-hmr/report'(report: ReloadReport): void
+    /** What became of a generation that was replaced. */
+    'harness-hmr/audit'(report: AuditReport): void
   }
 }

@@ -7,12 +7,14 @@ import { consoleLog } from './providers/console-log.ts'
 import { JobTools } from './providers/job-tools.ts'
 import { JobPool } from './providers/jobs.ts'
 import { SimulatedModel } from './providers/llm.ts'
+import { Page } from './providers/page.ts'
 import { PromptAssembly } from './providers/prompt.ts'
 import { Residents, type ResidentsConfig } from './providers/residents.ts'
 import { RollCall } from './providers/roll-call.ts'
 import { SelfEdit } from './providers/self-edit.ts'
 import { SessionLog } from './providers/session-log.ts'
 import { SessionStore } from './providers/sessions.ts'
+import { Sources } from './providers/sources.ts'
 import { ToolRuntime } from './providers/tools.ts'
 import { HostTransport, type TransportConfig } from './providers/transport.ts'
 import { Visitor } from './providers/visitor.ts'
@@ -29,6 +31,8 @@ export interface HarnessConfig {
   visits?: number
   /** The folder whose source files agents may edit; none without it. */
   editable?: string
+  /** The folder that their edits are written to, and those of the page, in place of the source files. */
+  scratch?: string
   /** Whether to print a line for what happens. */
   log?: boolean
   /** Where the host-aware transport delivers to. */
@@ -42,6 +46,7 @@ const RESIDENTS: ResidentsConfig = {
 }
 
 const HINT = `
+  see  the agents talk, and edits to try, on the page at the address above
   try  change and save playground/providers/agents.ts while the agents talk: the registry is replaced, they go on
        break it: the old version goes on
        slow them down in playground/providers/llm.ts: what they say next is slower
@@ -50,7 +55,8 @@ const HINT = `
 
 /** Composes a small, complete agent harness on `ctx`. */
 export default async function harness(ctx: Context, config: HarnessConfig = {}): Promise<void> {
-  const { sessionsDir, agents = RESIDENTS, latency = 40, visits = 4000, log = true, deliver, editable } = config
+  const { sessionsDir, agents = RESIDENTS, latency = 40, visits = 4000, log = true, deliver } = config
+  const { editable, scratch } = config
   // In memory the lines are the entry's, so that they outlive a reload of the log.
   await ctx.plugin(SessionLog, { dir: sessionsDir, memory: new Map() })
   ctx.plugin(AgentRegistry)
@@ -64,7 +70,11 @@ export default async function harness(ctx: Context, config: HarnessConfig = {}):
   ctx.plugin(AgentExecution)
   ctx.plugin(HostTransport, { deliver })
   ctx.plugin(AgentLoop)
-  if (editable) ctx.plugin(SelfEdit, { folder: editable })
+  if (editable) {
+    ctx.plugin(Sources, { folder: editable, scratch })
+    ctx.plugin(SelfEdit)
+  }
+  ctx.plugin(Page)
   if (log) ctx.plugin(consoleLog, {})
   ctx.plugin(Residents, agents)
   if (visits > 0) ctx.plugin(Visitor, { every: visits })

@@ -1,9 +1,13 @@
 /** After a reload: is what a retired generation created gone? Proven by a forced garbage collection, never assumed. */
 import { AsyncResource } from 'node:async_hooks'
-import { setFlagsFromString } from 'node:v8'
+import { performance } from 'node:perf_hooks'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Generation, Ledger, LedgerEntry } from './ledger.ts'
-import type { AuditReport } from './report.ts'
+import type { Generation } from './creators.ts'
+import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
+import type { AuditReport, Retainer } from './report.ts'
+import type { Resources } from './resources.ts'
+import { firstLocation, type Location } from './script.ts'
 
 /** A generation that no longer serves, held weakly. */
 export interface Retired extends Generation {
@@ -13,8 +17,25 @@ export interface Retired extends Generation {
   /** Per instance: its fiber and its services. */
   instances: WeakRef<object>[][]
   storages: LedgerEntry[]
+  /** Where the storages were created that it left enabled. */
+  forgotten: Location[]
   /** Resolves when its drain ended, for one that was abandoned. */
   abandoned: Promise<unknown> | undefined
+  /** Whether its code serves again, in other instances: after a rollback. What it runs then is not left over. */
+  serves: boolean
+}
+
+/** What the auditor needs to know of the harness around it. */
+export interface Surroundings {
+  ledger: Ledger
+  resources: Resources
+  /** Whether to look without being asked, and the heap in MB above which that waits for a quiet moment. */
+  limits: { audit: boolean; auditHeap: number }
+  /** Resolves when no reload runs: a collection blocks the process, which then would be in somebody's way. */
+  idle(): Promise<void>
+  report(report: AuditReport): void
+  /** Told when a look has to wait for a quiet moment, with the size of the heap in MB. */
+  waits(megabytes: number): void
 }
 
 /**
@@ -23,33 +44,39 @@ export interface Retired extends Generation {
  */
 const LOOKS = [0, 0, 50, 250, 1000]
 
+/** So many generations are remembered that nobody has looked at, where audits are switched off. */
+const REMEMBERED = 100
+
+/** So many open runs of one storage are named. */
+const NAMED = 5
+
 /** A context of nobody's: what runs in a boundary would itself keep that boundary's store. */
 const clean = new AsyncResource('harness-hmr.audit')
 
 /** Audits retired generations, one garbage collection for all that wait. */
 export class Auditor {
-  readonly #ledger: Ledger
-  readonly #idle: () => Promise<void>
-  readonly #report: (report: AuditReport) => void
+  readonly #around: Surroundings
   /** Generations without a final verdict, with the last one that was reported. */
   readonly #open = new Map<Retired, AuditReport['outcome'] | undefined>()
   #running: Promise<void> | undefined
+  /** Whether somebody asked, who would not like to wait for a quiet moment. */
+  #asked = false
 
-  /** `idle` resolves when no reload runs: a collection blocks the process, which then would be in somebody's way. */
-  constructor(ledger: Ledger, idle: () => Promise<void>, report: (report: AuditReport) => void) {
-    this.#ledger = ledger
-    this.#idle = idle
-    this.#report = report
+  constructor(around: Surroundings) {
+    this.#around = around
   }
 
   /** Takes over a generation that a reload has retired; its verdict is reported when it is known. */
   add(retired: Retired): void {
     this.#open.set(retired, undefined)
+    const look = () => void (this.#around.limits.audit && this.#run())
     void retired.abandoned?.then(() => {
       retired.abandoned = undefined
-      return this.run()
+      look()
     })
-    void this.run()
+    look()
+    const [oldest] = this.#open.keys()
+    if (!this.#around.limits.audit && this.#open.size > REMEMBERED) this.#open.delete(oldest!)
   }
 
   /** Generations whose drain was abandoned and goes on. */
@@ -57,8 +84,18 @@ export class Auditor {
     return [...this.#open.keys()].filter(({ abandoned }) => abandoned !== undefined)
   }
 
-  /** Looks at every generation that has no final verdict; resolves when each has been reported on. */
+  /** Generations without a final verdict. */
+  unsettled(): Retired[] {
+    return [...this.#open.keys()]
+  }
+
+  /** Looks now at every generation that has no final verdict; resolves when each has been reported on. */
   run(): Promise<void> {
+    this.#asked = true
+    return this.#run()
+  }
+
+  #run(): Promise<void> {
     // A generation that is added while a run is under way is looked at by the run that follows it.
     return (this.#running = clean.runInAsyncScope(() => this.#after(this.#running)))
   }
@@ -66,50 +103,104 @@ export class Auditor {
   async #after(running: Promise<void> | undefined): Promise<void> {
     await running
     let waiting = [...this.#open.keys()]
-    for (const ms of LOOKS) {
-      if (waiting.length === 0) return
+    for (const [look, ms] of LOOKS.entries()) {
+      if (waiting.length === 0) break
       await pause(ms)
-      await this.#idle()
+      await this.#quiet()
+      await this.#around.idle()
       // In a job of its own: what a WeakRef has shown is kept until the job ends.
-      this.#ledger.sweep()
+      this.#around.ledger.sweep()
+      if (look > 0) this.#around.ledger.formatSites()
       await pause(0)
       collectGarbage()
       await pause(0)
       waiting = waiting.filter(retired => !this.#settled(retired))
     }
-    for (const retired of waiting) this.#verdict(retired, 'retained')
+    for (const retired of waiting) this.#verdict(retired, 'retained', this.#retainers(retired))
+    this.#asked = false
+  }
+
+  /** Waits, where the heap is so large that a collection would be felt, until the process has little to do. */
+  async #quiet(): Promise<void> {
+    const { limits, waits } = this.#around
+    for (let told = false; !this.#asked; told = true) {
+      const megabytes = Math.round(getHeapStatistics().used_heap_size / 2 ** 20)
+      if (megabytes < limits.auditHeap) return
+      if (!told) waits(megabytes)
+      const before = performance.eventLoopUtilization()
+      await pause(500)
+      if (performance.eventLoopUtilization(before).utilization < 0.2) return
+    }
   }
 
   /** Reports what needs no further look: gone, or not to be judged before its drain ends. */
   #settled(retired: Retired): boolean {
     if (retired.abandoned) {
-      this.#verdict(retired, 'pending')
+      this.#verdict(retired, 'pending', openRuns(retired))
       return true
     }
-    if ([...retired.instances.flat(), ...retired.storages.map(({ storage }) => storage)].some(ref => ref.deref()))
-      return false
-    this.#verdict(retired, 'collected')
+    if (!isGone(retired) || this.#left(retired).length > 0) return false
+    this.#verdict(retired, 'collected', [])
     this.#open.delete(retired)
-    this.#ledger.forget(retired.storages)
+    this.#around.ledger.forget(retired.storages)
     return true
   }
 
-  #verdict(retired: Retired, outcome: AuditReport['outcome']): void {
+  /** What it left running; and, where a storage of its lives on, what was started inside and carries that. */
+  #retainers(retired: Retired): Retainer[] {
+    const left = this.#left(retired)
+    if (isGone(retired)) return left
+    const carriers = [...openRuns(retired), ...this.#around.resources.startedInside(retired.storages)]
+    return [...left, ...carriers.filter(carrier => !left.some(other => isSame(carrier, other)))]
+  }
+
+  #left(retired: Retired): Retainer[] {
+    return retired.serves ? [] : this.#around.resources.leftBy(retired)
+  }
+
+  #verdict(retired: Retired, outcome: AuditReport['outcome'], retainers: Retainer[]): void {
     if (this.#open.get(retired) === outcome) return
     this.#open.set(retired, outcome)
-    const { reload, module, name, generation, instances, storages } = retired
-    const gone = (refs: WeakRef<object>[]) => refs.every(ref => ref.deref() === undefined)
-    this.#report({
+    const { reload, module, name, generation, instances, storages, forgotten } = retired
+    const stores = storages.map(({ stores }) => stores.count())
+    this.#around.report({
       type: 'audit',
       reload,
       module,
       name,
       generation,
       outcome,
-      instances: { created: instances.length, collected: instances.filter(gone).length },
-      storages: { created: storages.length, collected: storages.filter(({ storage }) => gone([storage])).length }
+      instances: { created: instances.length, collected: instances.filter(areGone).length },
+      storages: { created: storages.length, collected: storages.filter(({ storage }) => areGone([storage])).length },
+      stores: {
+        created: stores.reduce((sum, { created }) => sum + created, 0),
+        collected: stores.reduce((sum, { collected }) => sum + collected, 0)
+      },
+      forgotten,
+      retainers
     })
   }
+}
+
+/** What has not settled in its storages. */
+function openRuns({ storages }: Retired): Retainer[] {
+  return openIn(storages, NAMED).map(({ label, opened }) => ({
+    what: `run of "${label}" that has not settled`,
+    location: firstLocation(opened.join('\n'))
+  }))
+}
+
+function isGone({ instances, storages }: Retired): boolean {
+  return areGone([...instances.flat(), ...storages.map(({ storage }) => storage)])
+}
+
+function areGone(refs: WeakRef<object>[]): boolean {
+  return refs.every(ref => ref.deref() === undefined)
+}
+
+function isSame(a: Retainer, b: Retainer): boolean {
+  const [x, y] = [a.location, b.location]
+  return a.what === b.what && x?.file === y?.file && x?.line === y?.line && x?.column === y?.column
 }
 
 let gc: (() => void) | undefined

@@ -6,11 +6,13 @@ import { Auditor } from './audit.ts'
 import { cordisFolders, findContext } from './cordis.ts'
 import { type LogMessage } from './cordis.ts'
 import { entryPlugin, Fibers } from './fibers.ts'
+import { Creators } from './creators.ts'
 import { Host, type HostOptions } from './host.ts'
 import { Ledger } from './ledger.ts'
 import { catchLateErrors, type LateError } from './leftovers.ts'
-import type { Limits, Running, SlowDrain } from './reload.ts'
+import type { Limits, Progress, Running, SlowDrain } from './reload.ts'
 import type { AuditReport } from './report.ts'
+import { Resources } from './resources.ts'
 import { installStackMapping } from './script.ts'
 import type { HarnessHmr } from './service.ts'
 import { within } from './within.ts'
@@ -23,12 +25,21 @@ export interface HarnessOptions extends Limits {
   config?: unknown
   /** Packages in node_modules whose modules are evaluated, and so reloaded and recorded, like the harness' own. */
   inline?: HostOptions['inline']
+  /** Whether every retired generation is looked at. */
+  audit: boolean
+  /** The size of the heap in MB above which that waits for a quiet moment. */
+  auditHeap: number
+  /** Whether timers, servers and the like are noted also where every promise pays for it. */
+  trace: boolean
 }
 
 /** What a running harness tells. */
 export interface HarnessListener {
   audit(report: AuditReport): void
+  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
+  auditWaits(megabytes: number): void
   slow(drain: SlowDrain): void
+  step(progress: Progress): void
   /** An error that Cordis logged, and whether nobody but us would show it. */
   error(error: unknown, unseen: boolean): void
   /** An error that a retired version threw into the process. */
@@ -49,7 +60,7 @@ export async function boot(
   listener: HarnessListener,
   service: HarnessHmr
 ): Promise<Running & { stop(): Promise<void> }> {
-  const { entry, config, inline, grace, warnAfter, deadline } = options
+  const { entry, config, inline, grace, warnAfter, deadline, audit, auditHeap, trace } = options
   if (!existsSync(entry))
     throw new Error(
       `entry "${entry}" does not exist. Set \`harnessHmr({ entry })\` to the module that composes your harness`
@@ -62,8 +73,10 @@ export async function boot(
     if (fibers?.instances(id, host.ownExports(id)).length > 0) providers.add(id)
     return providers.has(id)
   }
-  const ledger = new Ledger(id => host.evaluates(id), isProvider)
-  const undo = [ledger.listen(), installStackMapping()]
+  const creators = new Creators(id => host?.evaluates(id), isProvider)
+  const ledger = new Ledger(creators)
+  const resources = new Resources(creators, ledger)
+  const undo = [ledger.listen(), resources.listen(trace), installStackMapping()]
   try {
     host = new Host(env, ledger, {
       inline,
@@ -87,19 +100,24 @@ export async function boot(
     undo.push(() => void root.fiber.dispose())
     await fibers.install(root, plugin, config, deadline)
     await within(deadline, fibers.settled())
-    const auditor = new Auditor(
+    const auditor = new Auditor({
       ledger,
-      () => listener.idle(),
-      report => listener.audit(report)
-    )
+      resources,
+      limits: { audit, auditHeap },
+      idle: () => listener.idle(),
+      report: report => listener.audit(report),
+      waits: megabytes => listener.auditWaits(megabytes)
+    })
     return {
       entry: normalizeModuleId(entry),
       host,
       fibers,
       ledger,
+      resources,
       auditor,
       limits: { grace, warnAfter, deadline },
       onSlow: drain => listener.slow(drain),
+      onStep: progress => listener.step(progress),
       stop: async () => {
         await root.fiber.dispose()
         for (const step of undo.splice(0).toReversed()) step()

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
 import { importChains } from './overlay.ts'
 import type { ReportError, Step } from './report.ts'
-import { firstLocation, mapStack, type Location } from './script.ts'
+import { firstLocation, mapStack, sourceText, type Location } from './script.ts'
 
 /** What Rolldown, Oxc and Vite's plugins put on the errors of a transform. */
 interface TransformError {
@@ -14,19 +14,24 @@ interface TransformError {
   stack?: string
   cause?: unknown
   errors?: unknown[]
+  /** What was transformed. */
+  pluginCode?: unknown
 }
 
 /** Lines that a code frame shows before and after the one that failed. */
 const FRAME_LINES = 2
 
-/** Describes what went wrong in a step. The place is the innermost one in a module of the harness. */
-export function describeError(error: unknown, step: Step): ReportError {
+/**
+ * Describes what went wrong in a step. The place is the innermost one in a module of the harness.
+ * @param code - what the error's own place lies in; a plugin may have loaded another text than the file's.
+ */
+export function describeError(error: unknown, step: Step, code?: string): ReportError {
   if (!(error instanceof Error) && !isErrorLike(error)) return { message: plain(String(error)), step }
-  const { id, loc, frame, stack, cause, errors } = error as TransformError
+  const { id, loc, frame, stack, cause, errors, pluginCode } = error as TransformError
   // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
   if (errors?.length && !loc)
     return {
-      ...describeError(errors[0], step),
+      ...describeError(errors[0], step, typeof pluginCode === 'string' ? pluginCode : undefined),
       imports: importChains.get(error),
       stack: stack && plain(mapStack(stack))
     }
@@ -39,7 +44,7 @@ export function describeError(error: unknown, step: Step): ReportError {
     step,
     imports: importChains.get(error),
     location: place,
-    frame: (place && codeFrame(place)) ?? (frame && plain(frame)),
+    frame: (place && codeFrame(place, place === location ? code : sourceText(place.file))) ?? (frame && plain(frame)),
     stack: stack && plain(mapStack(stack))
   }
 }
@@ -60,10 +65,11 @@ function firstLine(message: string): string {
   return (said[0]?.endsWith(':') ? said.join(' ') : said[0]) ?? message
 }
 
-function codeFrame({ file, line, column }: Location): string | undefined {
+/** The lines around a place in a file, or in `source` when that is not what is on disk. */
+export function codeFrame({ file, line, column }: Location, source?: string): string | undefined {
   let lines: string[]
   try {
-    lines = readFileSync(file, 'utf8').split('\n')
+    lines = (source ?? readFileSync(file, 'utf8')).split('\n')
   } catch {
     return undefined
   }

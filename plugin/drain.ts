@@ -1,7 +1,7 @@
 /** Close and drain: let drivers park, dispose the old instances, and wait for what is still in flight, but not for ever. */
 import type { Fiber } from './cordis.ts'
 import type { Fibers, Instance } from './fibers.ts'
-import type { LedgerEntry } from './ledger.ts'
+import { leftEnabled, type LedgerEntry } from './ledger.ts'
 import type { BoundaryScope, Drained } from './scope.ts'
 import { within } from './within.ts'
 
@@ -62,20 +62,24 @@ async function dispose(fiber: Fiber, going: Set<Fiber>): Promise<void> {
   going.delete(fiber)
 }
 
-/** Waits until the old instances are gone; false when the deadline came first. */
+/** Waits until the old instances are gone; false when the deadline, or whoever aborts `signal`, came first. */
 export async function drain(
   { gone }: Closing,
   { deadline, warnAfter }: { deadline: number; warnAfter: number },
-  onSlow: () => void
+  onSlow: () => void,
+  signal?: AbortSignal
 ): Promise<boolean> {
-  if (await within(Math.min(warnAfter, deadline), gone)) return true
+  if (await within(Math.min(warnAfter, deadline), gone, signal)) return true
+  if (signal?.aborted) return false
   onSlow()
-  return within(deadline - warnAfter, gone)
+  return within(deadline - warnAfter, gone, signal)
 }
 
-/** Disables what a generation left enabled; a scope that was disposed has done so itself. */
-export function disable(entries: LedgerEntry[]): void {
+/** Disables what a generation left enabled; a scope that was disposed has done so itself. Returns what had been forgotten. */
+export function disable(entries: LedgerEntry[]): LedgerEntry[] {
+  const forgotten = leftEnabled(entries)
   for (const { storage, scope } of entries) if (scope?.deref()?.state !== 'disposed') storage.deref()?.disable()
+  return forgotten
 }
 
 /** What became of the boundaries of `scopes`. */

@@ -1,16 +1,18 @@
 /** One running harness: boot, one reload at a time, stop. */
 import { AsyncResource } from 'node:async_hooks'
 import { basename } from 'node:path'
-import { normalizePath, type DevEnvironment } from 'vite'
+import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
+import { BrowserChannel } from './browsers.ts'
 import { describeError } from './describe-error.ts'
 import { FiberState } from './cordis.ts'
+import { History } from './history.ts'
 import { openIn } from './ledger.ts'
 import type { Cause } from './plan.ts'
-import { reload, type SlowDrain } from './reload.ts'
-import type { AuditReport, ReloadReport, ReportError } from './report.ts'
+import { type Limits, type Progress, reload, type SlowDrain } from './reload.ts'
+import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
 import { Saves, writtenSince } from './saves.ts'
-import { answer, type HarnessHmr, type Status } from './service.ts'
+import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
 import { within } from './within.ts'
 
 /** What a harness tells while it runs. */
@@ -21,13 +23,20 @@ export interface HarnessEvents {
   failed(error: ReportError): void
   reload(report: ReloadReport): void
   audit(report: AuditReport): void
+  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
+  auditWaits(megabytes: number): void
   /** A drain has taken `warnAfter`. */
   slow(drain: SlowDrain): void
+  /** A step of a reload begins; its end is the next step, or the report. */
+  step(progress: Progress): void
+  why(report: WhyReport): void
+  /** How far something long has come, e.g. a search through the heap; `fraction` is 0 to 1. */
+  progress(progress: { what: string; stage: string; fraction: number }): void
   /** An error that Cordis logged while no reload ran, and that nothing else shows. */
   error(error: ReportError): void
 }
 
-/** How many reports `ctx.harnessHmr.reports` goes back. */
+/** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
 const KEPT_REPORTS = 100
 
 type State = { kind: 'idle' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
@@ -48,18 +57,44 @@ export class Harness {
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
   readonly #reports: ReloadReport[] = []
+  /** Ends the drain of the reload that runs. */
+  #giveUp: AbortController | undefined
+  /** What was told so far, for who comes later. */
+  readonly history = new History()
+  readonly #audits: AuditReport[] = []
+  readonly #browsers: BrowserChannel
   /** While a reload runs, what Cordis logs belongs to its report. */
   #failures: unknown[] | undefined
 
-  constructor(env: DevEnvironment, options: HarnessOptions) {
+  constructor(env: DevEnvironment, options: HarnessOptions, socket: ViteDevServer['ws']) {
     this.#env = env
     this.#options = options
+    this.listen(this.history.notes)
+    this.#browsers = new BrowserChannel(socket, error => this.#tell('error', describeError(error, 'install')))
+  }
+
+  /**
+   * Content that counts as saved although it is not on disk, by file. Whoever puts some here makes Vite load it, and says
+   * so by `changed`.
+   */
+  get unsaved(): Map<string, string> {
+    return this.#saves.unsaved
   }
 
   /** Calls the given functions when the harness tells something; returns how to stop. */
   listen(listener: Partial<HarnessEvents>): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  /** Absolute path of the entry. */
+  get entry(): string {
+    return this.#options.entry
+  }
+
+  /** `"booting"` until the first boot has ended. */
+  get state(): 'booting' | 'running' | 'failed' | 'stopped' {
+    return this.#state.kind === 'idle' ? 'booting' : this.#state.kind
   }
 
   /** The parts of the harness while it runs. */
@@ -71,7 +106,8 @@ export class Harness {
   get service(): HarnessHmr {
     // Arrow functions see this harness; the object itself is what Cordis hands out.
     const status = () => this.#status()
-    const reports = this.#reports
+    const providers = () => runningProviders(this.running)
+    const { on, send } = this.#browsers
     return {
       request: path => {
         const ticket = answer(path, this.#env.config.root, this.running)
@@ -81,7 +117,12 @@ export class Harness {
       get status() {
         return status()
       },
-      reports
+      reports: this.#reports,
+      audits: this.#audits,
+      get providers() {
+        return providers()
+      },
+      browsers: { on, send }
     }
   }
 
@@ -109,6 +150,35 @@ export class Harness {
     if (this.running && ids.length > 0) this.#add('modules', ids)
   }
 
+  /** The limits of a reload, in milliseconds. */
+  get limits(): Limits {
+    const { grace, warnAfter, deadline } = this.#options
+    return { grace, warnAfter, deadline }
+  }
+
+  /** Looks now at every retired generation without a final verdict; resolves when each has been reported on. */
+  async audit(): Promise<void> {
+    await this.running?.auditor.run()
+  }
+
+  /** Searches the heap for what keeps retired generations, one of them or all. */
+  async why(_only?: { module: string; generation: number }): Promise<WhyReport[]> {
+    throw new Error('the search through the heap is not there yet')
+  }
+
+  /** Forgets the reports: so many are kept that they would look like growth where that is measured. */
+  forgetReports(): void {
+    for (const list of [this.#reports, this.#audits]) list.length = 0
+    this.history.clear()
+  }
+
+  /** Lets the reload whose drain runs go on without it, as at its deadline; false when no drain runs. */
+  abandon(): boolean {
+    const isDraining = this.history.progress?.step === 'drain'
+    if (isDraining) this.#giveUp?.abort()
+    return isDraining
+  }
+
   /** Resolves when what is queued now has run. */
   idle(): Promise<void> {
     return this.#work
@@ -122,6 +192,7 @@ export class Harness {
       this.#saves.close()
       // A drain that does not end must not keep the process: it ends with it.
       if (running) await within(running.limits.deadline, running.stop())
+      this.#browsers.close()
     })
   }
 
@@ -138,7 +209,7 @@ export class Harness {
       dirty: [...this.#dirty.keys()],
       abandoned: abandoned.map(({ name, generation, storages }) => ({
         provider: `${name} ${generation}`,
-        boundaries: openIn(storages)
+        boundaries: openIn(storages, KEPT_REPORTS)
       }))
     }
   }
@@ -167,8 +238,10 @@ export class Harness {
         this.#env,
         this.#options,
         {
-          audit: report => this.#tell('audit', report),
+          audit: report => this.#audited(report),
+          auditWaits: megabytes => this.#tell('auditWaits', megabytes),
           slow: drain => this.#tell('slow', drain),
+          step: progress => this.#tell('step', progress),
           error: (error, unseen) => this.#error(error, unseen),
           late: ({ error, module, generation }) => {
             const described = describeError(error, 'drain')
@@ -221,21 +294,36 @@ export class Harness {
     for (const file of cause.files) running.host.invalidate(file)
     for (const id of cause.modules) running.host.invalidateModule(id)
     this.#failures = []
-    const report = await reload(++this.#reloads, cause, running)
+    this.#giveUp = new AbortController()
+    const report = await reload(++this.#reloads, cause, running, this.#giveUp.signal)
     const failures = this.#failures.map(error => describeError(error, 'close').message)
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))
+    const { host } = running
+    report.failures.push(
+      ...this.#browsers.removeLeftovers((module, version) => version !== host.version(host.exports(module)))
+    )
     report.time = Date.now()
-    this.#reports.push(report)
-    if (this.#reports.length > KEPT_REPORTS) this.#reports.shift()
+    keep(this.#reports, report)
     this.#tell('reload', report)
     // In the harness too: an agent that edited its own provider learns the outcome there.
     running.fibers.emit('harness-hmr/report', report)
     return report.outcome !== 'kept' && report.outcome !== 'rolled-back'
   }
 
+  #audited(report: AuditReport): void {
+    keep(this.#audits, report)
+    this.#tell('audit', report)
+    this.running?.fibers.emit('harness-hmr/audit', report)
+  }
+
   #error(error: unknown, unseen: boolean): void {
     if (this.#failures) this.#failures.push(error)
     else if (unseen) this.#tell('error', describeError(error, 'install'))
   }
+}
+
+function keep<T>(list: T[], item: T): void {
+  list.push(item)
+  if (list.length > KEPT_REPORTS) list.shift()
 }

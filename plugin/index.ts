@@ -2,15 +2,20 @@
 import { resolve } from 'node:path'
 import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, version, type ViteDevServer } from 'vite'
 import { followConfig, noticeSave } from './config-saves.ts'
+import { devtoolsDock } from './devtools.ts'
 import { Harness } from './harness.ts'
+import { jsonLines, wantsJson } from './json-lines.ts'
 import { resolveOptions, type Options } from './options.ts'
+import { attachPage, pageUrl } from './page.ts'
+import { addShortcuts } from './shortcuts.ts'
 import { onInterrupt } from './signals.ts'
 import { assertSupported, warningsFor } from './surroundings.ts'
 import { terminal } from './terminal.ts'
 
+export type { Browsers, BrowserPage, PageListener } from './browsers.ts'
 export type { BeforeReload } from './drain.ts'
 export type { Options } from './options.ts'
-export type { HarnessHmr, Status, Ticket } from './service.ts'
+export type { HarnessHmr, RunningProvider, Status, Ticket } from './service.ts'
 export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step } from './report.ts'
 export type { Location } from './script.ts'
 
@@ -29,7 +34,7 @@ export const ENVIRONMENT = 'harness'
  * @throws when an option is not valid.
  */
 export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
-  const { entry, ...limits } = resolveOptions(options)
+  const { entry, json, ...limits } = resolveOptions(options)
   // A restart configures the new server before it closes the old one, with the same plugin object or with another.
   const served: { harness: Harness; server: ViteDevServer; stop: () => Promise<void> }[] = []
 
@@ -40,8 +45,11 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     for (const warning of warningsFor({ hmr, watch, bundledDev, script: process.argv[1] ?? '' })) {
       logger.warn(`[harness-hmr] ${warning}`)
     }
-    const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) })
-    harness.listen(terminal(logger, root, entry))
+    const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) }, server.ws)
+    const write = (line: string) => void process.stdout.write(line)
+    harness.listen(json || wantsJson() ? jsonLines(write, () => pageUrl(server)) : terminal(logger, root, entry))
+    const detachPage = attachPage(server, harness)
+    addShortcuts(server, harnessOf)
     // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
     const watching = new Promise(resolve => server.watcher.once('ready', resolve))
     let stopFollowing = () => {}
@@ -57,6 +65,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
       server,
       stop: async () => {
         stopFollowing()
+        detachPage()
         await harness.stop()
         // Last: until then a second Ctrl-C is ours.
         stopListening()
@@ -73,6 +82,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
       }
     },
     apply: isActive,
+    ...devtoolsDock(),
     config: () => ({
       environments: {
         // Of its own: an empty answer to `hotUpdate` in `ssr` would switch off a user's own SSR app.
@@ -122,6 +132,12 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     }
   }
   return [first, last]
+}
+
+/** The harness of a dev server, also when a restart has made the plugin anew. */
+function harnessOf({ config }: ViteDevServer): Harness | undefined {
+  const plugin = config.plugins.find(({ name }) => name === 'harness-hmr') as Plugin<Api> | undefined
+  return plugin?.api?.harness
 }
 
 export default harnessHmr

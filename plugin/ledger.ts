@@ -13,33 +13,34 @@ import {
   type ScopeListener,
   type Site
 } from './scope.ts'
+import type { Creators, Generation } from './creators.ts'
 import type { Exports } from './host.ts'
-import { locate, scriptsOnStack, type Location } from './script.ts'
-
-/** One generation of a module. */
-export interface Generation {
-  module: string
-  generation: number
-}
+import type { Count } from './report.ts'
+import { locate, type Location, type Script } from './script.ts'
 
 /** One storage, held weakly. */
 export interface LedgerEntry {
   storage: WeakRef<AsyncLocalStorage<unknown>>
   /** The scope that enters the storage, when there is one. */
   scope: WeakRef<BoundaryScope<never>> | undefined
-  /** The modules on the stack that created it, innermost first. */
-  creators: Generation[]
+  /** The scripts on the stack that created it, innermost first. */
+  creators: Script[]
   /** The innermost place of ours on that stack. */
   created: Location | undefined
   /** Runs of a storage that no scope of ours enters, until they are seen to have settled. */
   runs: PendingRun[]
+  stores: Stores
+  /** Whether it was entered and not disabled since. */
+  enabled: boolean
 }
 
+/** Held weakly, and the site by its promise: neither they nor the functions on its stack are ours to keep. */
 interface PendingRun {
-  promise: Promise<unknown>
-  site: Site
+  promise: WeakRef<Promise<unknown>>
   since: number
 }
+
+const sites = new WeakMap<Promise<unknown>, Site>()
 
 /** Among so many runs of one storage the settled ones are looked for. */
 const RUNS_SWEPT_AT = 64
@@ -47,22 +48,22 @@ const RUNS_SWEPT_AT = 64
 /** The process-wide slot holds one function; several harnesses in a process (tests, mostly) share it. */
 const ledgers = new Set<Ledger>()
 const announce: ScopeListener = (scope, storage) => {
-  for (const ledger of ledgers) ledger.record(storage, scope)
+  const entries = [...ledgers].flatMap(ledger => ledger.record(storage, scope) ?? [])
+  return value => {
+    for (const { stores } of entries) stores.add(value)
+  }
 }
 
 /** Knows which storages a generation created, so that they can be disabled, awaited and proven collected. */
 export class Ledger {
-  readonly #isOurs: (module: string) => boolean
-  readonly #isProvider: (module: string) => boolean
+  readonly #creators: Creators
   readonly #entries = new Set<LedgerEntry>()
   readonly #known = new WeakMap<AsyncLocalStorage<unknown>, LedgerEntry>()
   readonly #scopes = new Set<WeakRef<BoundaryScope<never>>>()
   readonly #builtin: Exports
 
-  /** `isOurs` tells the modules of this harness from another's, `isProvider` those that a storage can belong to. */
-  constructor(isOurs: (module: string) => boolean, isProvider: (module: string) => boolean) {
-    this.#isOurs = isOurs
-    this.#isProvider = isProvider
+  constructor(creators: Creators) {
+    this.#creators = creators
     const names = { ...asyncHooks, AsyncLocalStorage: recordedBy(this) }
     this.#builtin = { ...names, default: names }
   }
@@ -84,33 +85,41 @@ export class Ledger {
   }
 
   /** Notes a storage that is being created right now. A scope's storage comes twice: when created, and when announced. */
-  record(storage: AsyncLocalStorage<unknown>, scope?: BoundaryScope<never>): void {
+  record(storage: AsyncLocalStorage<unknown>, scope?: BoundaryScope<never>): LedgerEntry | undefined {
     if (scope) this.#scopes.add(new WeakRef(scope))
     const known = this.#known.get(storage)
     if (known) {
       if (scope) known.scope = new WeakRef(scope)
-      return
+      return known
     }
-    const stack = scriptsOnStack().filter(({ file }) => this.#isOurs(file))
-    if (stack.length === 0) return
-    const [innermost] = stack
+    const creators = this.#creators.onStack()
+    const [innermost] = creators
+    if (!innermost) return undefined
     const entry: LedgerEntry = {
       storage: new WeakRef(storage),
       scope: scope && new WeakRef(scope),
-      creators: stack.map(({ file, version }) => ({ module: file, generation: version })),
-      created: innermost && locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column),
-      runs: []
+      creators,
+      created: locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column),
+      runs: [],
+      stores: new Stores(),
+      enabled: false
     }
     this.#known.set(storage, entry)
     this.#entries.add(entry)
+    return entry
   }
 
   /** The storages that belong to a generation and are still alive, or not yet known to be collected. */
   entriesOf({ module, generation }: Generation): LedgerEntry[] {
-    return [...this.#entries].filter(entry => {
-      const owner = this.#ownerOf(entry)
-      return owner.module === module && owner.generation === generation
+    return [...this.#entries].filter(({ creators }) => {
+      const owner = this.#creators.ownerOf(creators)
+      return owner?.module === module && owner.generation === generation
     })
+  }
+
+  /** The generation that a storage belongs to. */
+  ownerOf({ creators }: LedgerEntry): Generation | undefined {
+    return this.#creators.ownerOf(creators)
   }
 
   /** Every storage that is alive now. */
@@ -118,12 +127,28 @@ export class Ledger {
     return [...this.#entries].filter(({ storage }) => storage.deref() !== undefined)
   }
 
+  /** Notes what a storage is entered with. */
+  enters(storage: AsyncLocalStorage<unknown>, store: unknown): void {
+    const entry = this.#known.get(storage)
+    if (!entry) return
+    entry.enabled = true
+    // What a scope enters its storage with is its own; it tells what that stands for.
+    if (!entry.scope) entry.stores.add(store)
+  }
+
+  /** Notes that a storage was disabled. */
+  disabled(storage: AsyncLocalStorage<unknown>): void {
+    const entry = this.#known.get(storage)
+    if (entry) entry.enabled = false
+  }
+
   /** Notes that a storage was entered by an operation that has returned a Promise. */
-  entered(storage: AsyncLocalStorage<unknown>, promise: Promise<unknown>, site: Site): void {
+  pends(storage: AsyncLocalStorage<unknown>, promise: Promise<unknown>, site: Site): void {
     const { runs, scope } = this.#known.get(storage) ?? {}
     // A scope knows its boundaries itself.
     if (!runs || scope) return
-    runs.push({ promise, site, since: performance.now() })
+    sites.set(promise, site)
+    runs.push({ promise: new WeakRef(promise), since: performance.now() })
     // Looked at in batches: most have settled by then.
     if (runs.length % RUNS_SWEPT_AT === 0) sweepRuns(runs)
   }
@@ -133,36 +158,95 @@ export class Ledger {
     for (const ref of this.#scopes) {
       const scope = ref.deref()
       if (!scope || scope.state === 'disposed') this.#scopes.delete(ref)
-      else scope.boundaries()
+      else void scope.size
     }
     for (const { runs } of this.#entries) sweepRuns(runs)
+  }
+
+  /**
+   * Turns the stacks of everything open into text. Until then V8 keeps the functions and receivers of their frames, which
+   * may be the only ones to keep an old instance; it costs a tenth of a millisecond each.
+   */
+  formatSites(): void {
+    openIn([...this.#entries])
   }
 
   /** Forgets entries whose storage is collected and was reported so. */
   forget(entries: Iterable<LedgerEntry>): void {
     for (const entry of entries) this.#entries.delete(entry)
   }
-
-  /** The nearest provider module on the creation stack, not the library module that happens to say `new`. */
-  #ownerOf({ creators }: LedgerEntry): Generation {
-    return creators.find(({ module }) => this.#isProvider(module)) ?? creators[0]!
-  }
 }
 
-/** What is open in a generation's storages: boundaries of scopes, and pending runs of any other AsyncLocalStorage. */
-export function openIn(entries: LedgerEntry[]): Boundary[] {
-  return entries.flatMap(({ scope, runs, storage }) => {
+/** What was entered and never disabled, or disposed, by those whose it is. */
+export function leftEnabled(entries: LedgerEntry[]): LedgerEntry[] {
+  return entries.filter(({ scope, enabled, stores }) => {
     const alive = scope?.deref()
-    if (alive) return alive.state === 'disposed' ? [] : alive.boundaries()
-    const label = (storage.deref() as { name?: string } | undefined)?.name || 'AsyncLocalStorage.run()'
-    return sweepRuns(runs).map(({ site, since }) => ({ label, age: performance.now() - since, opened: frames(site) }))
+    // A scope that was installed from npm enters a storage that we do not see.
+    return alive ? alive.state !== 'disposed' && (enabled || stores.count().created > 0) : enabled
   })
 }
 
+/**
+ * What is open in a generation's storages: boundaries of scopes, and pending runs of any other AsyncLocalStorage; the
+ * oldest `limit` of each storage, since the first look at each is dear.
+ */
+export function openIn(entries: LedgerEntry[], limit = Infinity): Boundary[] {
+  return entries.flatMap(({ scope, runs, storage }) => {
+    const alive = scope?.deref()
+    if (alive) return alive.state === 'disposed' ? [] : alive.boundaries(limit)
+    const label = (storage.deref() as { name?: string } | undefined)?.name || 'AsyncLocalStorage.run()'
+    const pending = sweepRuns(runs).slice(0, limit)
+    return pending.map(({ promise, since }) => {
+      const alive = promise.deref()
+      const opened = frames(alive && sites.get(alive))
+      return { label, since, age: performance.now() - since, opened }
+    })
+  })
+}
+
+/** How many are open in the same sense. */
+export function countOpen(entries: LedgerEntry[]): number {
+  return entries.reduce((total, { scope, runs }) => total + (scope?.deref()?.size ?? sweepRuns(runs).length), 0)
+}
+
 function sweepRuns(runs: PendingRun[]): PendingRun[] {
-  const pending = runs.filter(({ promise }) => isPending(promise))
+  const pending = runs.filter(({ promise }) => {
+    const alive = promise.deref()
+    if (!alive) return false
+    if (isPending(alive)) return true
+    sites.delete(alive)
+    return false
+  })
   runs.splice(0, runs.length, ...pending)
   return runs
+}
+
+/** The objects that a storage has carried: how many, and which of them are alive. */
+class Stores {
+  readonly #known = new WeakSet<object>()
+  #alive: WeakRef<object>[] = []
+  #created = 0
+  #sweepAt = 64
+
+  add(store: unknown): void {
+    if (typeof store !== 'object' || store === null || this.#known.has(store)) return
+    this.#known.add(store)
+    this.#created++
+    this.#alive.push(new WeakRef(store))
+    if (this.#alive.length < this.#sweepAt) return
+    this.#sweep()
+    this.#sweepAt = Math.max(64, this.#alive.length * 2)
+  }
+
+  /** To be asked in another job than the collection: what is seen alive is kept until the job ends. */
+  count(): Count {
+    this.#sweep()
+    return { created: this.#created, collected: this.#created - this.#alive.length }
+  }
+
+  #sweep(): void {
+    this.#alive = this.#alive.filter(ref => ref.deref() !== undefined)
+  }
 }
 
 /**
@@ -185,9 +269,20 @@ function recordedBy(ledger: Ledger): typeof AsyncLocalStorage {
     }
 
     override run<R>(store: T, callback: (...args: any[]) => R, ...args: any[]): R {
+      ledger.enters(this, store)
       const result = enter({ run: (_, operation) => super.run(store, operation) }, store, () => callback(...args))
-      if (types.isPromise(result)) ledger.entered(this, result, captureSite(this.run))
+      if (types.isPromise(result)) ledger.pends(this, result, captureSite(this.run))
       return result
+    }
+
+    override enterWith(store: T): void {
+      ledger.enters(this, store)
+      super.enterWith(store)
+    }
+
+    override disable(): void {
+      ledger.disabled(this)
+      super.disable()
     }
   }
   return Object.defineProperty(Recorded, 'name', { value: 'AsyncLocalStorage' })

@@ -16,11 +16,12 @@ import { type Fibers, type Instance, isActive, isUnloading, isWithin, successor 
 import type { Host, Stage } from './host.ts'
 import { install, type Replacement } from './install.ts'
 import { listenerGrowth, processListeners } from './leftovers.ts'
-import { type Ledger, openIn } from './ledger.ts'
+import { countOpen, type Ledger, openIn } from './ledger.ts'
 import { type Cause, planOf, type ReloadPlan } from './plan.ts'
 import type { ProviderReport, ReloadReport, Step } from './report.ts'
+import type { Resources } from './resources.ts'
 import type { Boundary } from './scope.ts'
-import { retire, type Target, targetsOf, topMost } from './targets.ts'
+import { helpersOf, leftoversOf, retire, type Target, targetsOf, topMost } from './targets.ts'
 
 /** The limits of a reload, in milliseconds; `Infinity` waits for ever. */
 export interface Limits {
@@ -36,10 +37,26 @@ export interface Limits {
 export interface SlowDrain {
   /** Whose, e.g. `"agents 4"`. */
   providers: string[]
-  /** The boundaries that are still open. */
+  /** The boundaries that are still open: the oldest, and how many in all. */
   open: Boundary[]
+  total: number
   /** Dependents whose disposers have not ended. */
   unloading: string[]
+}
+
+/** How many of the boundaries that a slow drain waits for are told. */
+const SLOW_SHOWN = 20
+
+/** The step that a reload is in. */
+export interface Progress {
+  /** The reload's id. */
+  reload: number
+  step: Step
+  /** When the step and the whole reload began, as `Date.now()` counts. */
+  since: number
+  began: number
+  /** What is replaced, with the generation that goes; empty until that is known. */
+  providers: { module: string; name: string; generation: number }[]
 }
 
 /** The running harness, as far as a reload needs it. */
@@ -49,17 +66,23 @@ export interface Running {
   host: Host
   fibers: Fibers
   ledger: Ledger
+  resources: Resources
   auditor: Auditor
   limits: Limits
   /** Told what a slow drain waits for. */
   onSlow(drain: SlowDrain): void
+  /** Told of every step that begins. */
+  onStep(progress: Progress): void
 }
 
-/** Replaces what a cause reaches. Never throws for what the user's code does: the report says it. */
-export async function reload(id: number, cause: Cause, running: Running): Promise<ReloadReport> {
-  const { host, fibers, ledger, auditor, limits } = running
+/**
+ * Replaces what a cause reaches. Never throws for what the user's code does: the report says it.
+ * @param giveUp - ends the drain when it is aborted, as the deadline does.
+ */
+export async function reload(id: number, cause: Cause, running: Running, giveUp?: AbortSignal): Promise<ReloadReport> {
+  const { host, fibers, ledger, resources, auditor, limits } = running
   const report = emptyReport(id, cause)
-  const step = stepsOf(report)
+  const step = stepsOf(report, running)
 
   const plan = await step('affected', () => planOf(cause, running))
   if (plan.kind === 'ignored') return Object.assign(report, { reason: plan.reason })
@@ -77,23 +100,27 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
 
   const listeners = processListeners()
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
-  const slow = () =>
+  const slow = () => {
+    const storages = targets.flatMap(target => ledger.entriesOf(target))
     running.onSlow({
       providers: targets.map(({ name, generation }) => `${name} ${generation}`),
-      open: openIn(targets.flatMap(target => ledger.entriesOf(target))),
+      open: openIn(storages, SLOW_SHOWN).slice(0, SLOW_SHOWN),
+      total: countOpen(storages),
       unloading: [...dependents].filter(isUnloading).map(({ name }) => name)
     })
-  const inTime = await step('drain', () => drain(closing, limits, slow))
+  }
+  const inTime = await step('drain', () => drain(closing, limits, slow, giveUp))
   const retired = await step('disable', () => {
     step.failed(host.hot.dispose(plan.modules))
     return targets.map((target, i) => {
       const abandoned = target.instances.some(({ fiber }) => isWithin(fiber, closing.going))
       Object.assign(report.providers[i]!, { boundaries: countBoundaries(target.scopes, closing), abandoned })
       const storages = ledger.entriesOf(target)
-      if (!abandoned) disable(storages)
-      return retire(target, id, storages, abandoned ? closing.gone : undefined)
+      const forgotten = abandoned ? [] : disable(storages)
+      return retire(target, id, storages, forgotten, abandoned ? closing.gone : undefined)
     })
   })
+  const helpers = helpersOf(plan.modules, targets, host)
   if (!inTime) {
     for (const { name } of [...dependents].filter(isUnloading))
       report.failures.push(`dependent "${name}" has not ended`)
@@ -112,7 +139,9 @@ export async function reload(id: number, cause: Cause, running: Running): Promis
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
   await fibers.root.parallel('harness-hmr/after-reload').catch(() => {})
-  for (const generation of retired) auditor.add(generation)
+  // After a rollback the old code serves again, in new instances.
+  if (installed) for (const generation of [...retired, ...leftoversOf(helpers, id, resources)]) auditor.add(generation)
+  else for (const generation of retired) auditor.add({ ...generation, storages: [], serves: true })
   return report
 }
 
@@ -165,8 +194,7 @@ async function rollBack(
   staged.revert()
   for (const generation of failed) {
     const storages = ledger.entriesOf(generation)
-    disable(storages)
-    auditor.add({ ...generation, reload: report.id, instances: [], storages, abandoned: undefined })
+    auditor.add(retire({ ...generation, objects: [] }, report.id, storages, disable(storages)))
   }
   const replacements = instances.map(instance => ({ instance, plugin: instance.plugin }))
   await install(replacements, dependents, active, fibers, limits.deadline).catch((error: unknown) => {
@@ -201,9 +229,12 @@ function providerReport({ module, name, generation, instances }: Target): Provid
 }
 
 /** Runs the steps of one reload: notes their time, and for an attempt what went wrong instead of throwing it. */
-function stepsOf(report: ReloadReport) {
+function stepsOf(report: ReloadReport, { onStep }: Running) {
+  const began = Date.now()
   const step = async <T>(name: Step, work: () => T | Promise<T>): Promise<T> => {
     const start = performance.now()
+    const providers = report.providers.map(({ module, name, from }) => ({ module, name, generation: from }))
+    onStep({ reload: report.id, step: name, since: Date.now(), began, providers })
     try {
       return await work()
     } finally {

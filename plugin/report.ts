@@ -70,6 +70,16 @@ export interface ReloadReport {
   ms: Partial<Record<Step, number>>
 }
 
+/** What keeps something of a retired generation, or what that has left running; JSON-safe. */
+export interface Retainer {
+  /** In words, e.g. `setInterval`, `net.Server`, `module-level array "history"`. */
+  what: string
+  /** Where it was created or is written, in the user's source. */
+  location?: Location
+  /** The way from a root of the heap to the retired object, in words; only where it was searched in the heap. */
+  path?: string[]
+}
+
 /** What became of one retired generation, JSON-safe. */
 export interface AuditReport {
   type: 'audit'
@@ -79,8 +89,34 @@ export interface AuditReport {
   name: string
   generation: number
   outcome: 'collected' | 'retained' | 'pending'
-  instances: { created: number; collected: number }
-  storages: { created: number; collected: number }
+  /** Applications of its plugins, with the services that they provided. */
+  instances: Count
+  /** AsyncLocalStorages. */
+  storages: Count
+  /** Objects that its storages have carried. One that lives on may belong to somebody else: they are no part of the verdict. */
+  stores: Count
+  /** Where the storages were created that it did not disable; that was done for it. */
+  forgotten: Location[]
+  /** What it has left running, and what keeps it, as far as that is known without a search through the heap. */
+  retainers: Retainer[]
+}
+
+/** How many objects there were, and how many of them are known to be gone. */
+export interface Count {
+  created: number
+  collected: number
+}
+
+/** What a search through the heap has found to keep a retired generation, JSON-safe. */
+export interface WhyReport {
+  type: 'why'
+  module: string
+  name: string
+  generation: number
+  /** One per retired object that is still reachable; none when there is none. */
+  found: { object: string; retainer: Retainer }[]
+  /** Milliseconds that the search took, and those of them that the process stood still. */
+  ms: { total: number; blocked: number }
 }
 
 const OUTCOME_COLOR: Record<Outcome | AuditReport['outcome'], (text: string) => string> = {
@@ -110,10 +146,24 @@ export function reloadLine(report: ReloadReport, root: string): string {
   return `${head}  ${colors.cyan(files)}  ${colors.dim([reason, ...times(report)].filter(Boolean).join(' · '))}${failed}`
 }
 
-/** The line of an audit, e.g. `collected agents 4  1 storage, 1 instance`. */
-export function auditLine({ outcome, name, generation, instances, storages }: AuditReport): string {
-  const counts = [count(storages, outcome, 'storage'), count(instances, outcome, 'instance')].filter(Boolean)
-  return `${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}  ${counts.join(', ')}`
+/** The line of an audit, e.g. `collected agents 4  1 storage, 3 stores, 1 instance`. */
+export function auditLine({ outcome, name, generation, ...report }: AuditReport, root: string): string {
+  const { storages, stores, instances, forgotten, retainers } = report
+  const counts = [
+    count(storages, outcome, 'storage'),
+    // Who else holds what was carried is no concern of this line, unless nobody does.
+    outcome === 'collected' && stores.created > 0 ? `${stores.collected} of ${plural(stores.created, 'store')}` : '',
+    count(instances, outcome, 'instance')
+  ].filter(Boolean)
+  const places = forgotten.map(location => colors.cyan(place(location, root)))
+  const notes = places.length > 0 ? `  ${colors.dim('disabled for it:')} ${places.join(', ')}` : ''
+  const named = retainers.map(retainer => `\n  ${retainerLine(retainer, root)}`).join('')
+  return `${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}  ${counts.join(', ')}${notes}${named}`
+}
+
+/** What keeps something, and where it is written, e.g. `setInterval  providers/agents.ts:12:5`. */
+export function retainerLine({ what, location }: Retainer, root: string): string {
+  return location ? `${what}  ${colors.cyan(place(location, root))}` : what
 }
 
 /** A place in a source file as the terminal shows it. */
@@ -132,7 +182,7 @@ function count(
   outcome: AuditReport['outcome'],
   noun: string
 ): string {
-  if (created === 0) return ''
+  if (created === 0 || (outcome === 'retained' && created === collected)) return ''
   return outcome === 'collected' ? plural(created, noun) : `${created - collected} of ${plural(created, noun)}`
 }
 

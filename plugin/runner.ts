@@ -40,9 +40,11 @@ export class Runner extends ViteNodeRunner {
     const file = normalizeModuleId(context['__filename'])
     const exports = context['__vite_ssr_exports__']
     const { name, code } = this.#parts.nameScript(file, transformed, exports)
-    const head = `'use strict';async (${Object.keys(context).join(',')})=>{{`
-    const run = vm.runInThisContext(`${head}${code}\n}}`, { filename: name, columnOffset: -head.length })
-    await run(...Object.values(context))
+    // Two functions: a module may declare `__filename` itself, and a heap snapshot names the variables of a function's
+    // scope, not those of a block's.
+    const head = `'use strict';(${Object.keys(context).join(',')})=>async()=>{`
+    const run = vm.runInThisContext(`${head}${code}\n}`, { filename: name, columnOffset: -head.length })
+    await run(...Object.values(context))()
     this.#parts.evaluated(file, exports)
   }
 }

@@ -21,6 +21,8 @@ const EMPTY_STEP = 5
 export class Saves {
   readonly #changed: (file: string) => void
   readonly #timers = new Set<NodeJS.Timeout>()
+  /** Content that counts as saved although it is not on disk, by file: what a test edits. */
+  readonly unsaved = new Map<string, string>()
   /** What was read of a file last. */
   readonly #last = new Map<string, { key: string; content: string | undefined }>()
 
@@ -34,6 +36,8 @@ export class Saves {
    * is gone. `isNew` is false when a watcher has announced one save twice: nothing was written since the last time.
    */
   async read(file: string): Promise<{ content: string | undefined; isNew: boolean }> {
+    const unsaved = this.unsaved.get(file)
+    if (unsaved !== undefined) return this.#note(file, 'unsaved', unsaved)
     const start = performance.now()
     let now = await signature(file)
     while (now.size === 0 && performance.now() - start < EMPTY_FOR) {
@@ -41,10 +45,13 @@ export class Saves {
       now = await signature(file)
     }
     this.#lookAgain(file, now.key)
-    const content = await readFile(file, 'utf8').catch(() => undefined)
+    return this.#note(file, now.key, await readFile(file, 'utf8').catch(() => undefined))
+  }
+
+  #note(file: string, key: string, content: string | undefined): { content: string | undefined; isNew: boolean } {
     const last = this.#last.get(file)
-    this.#last.set(file, { key: now.key, content })
-    return { content, isNew: last?.key !== now.key || last.content !== content }
+    this.#last.set(file, { key, content })
+    return { content, isNew: last?.key !== key || last.content !== content }
   }
 
   /** Looks at a file that is not read, for the save after this one. */

@@ -23,7 +23,9 @@ export interface BoundaryScopeOptions<T> {
 export interface Boundary {
   /** `label(value)` of the scope's options, `"cleared"` for a boundary that hides the inherited value. */
   label: string
-  /** Milliseconds since it was opened. */
+  /** When it was opened, as `performance.now()` counts. */
+  since: number
+  /** Milliseconds since then. */
   age: number
   /** Stack frames of the caller of `run()`, innermost first, as V8 writes them; none while the operation has not returned. */
   opened: string[]
@@ -41,8 +43,14 @@ export interface Drained {
  */
 export const SCOPE_SLOT = Symbol.for('harness-hmr.scope')
 
-/** What the slot holds: told of every scope, with the storage that the scope enters. */
-export type ScopeListener = (scope: BoundaryScope<never>, storage: AsyncLocalStorage<unknown>) => void
+/**
+ * What the slot holds: told of every scope, with the storage that the scope enters. What it returns is told of every value
+ * that a boundary carries, and has to hold it weakly.
+ */
+export type ScopeListener = (
+  scope: BoundaryScope<never>,
+  storage: AsyncLocalStorage<unknown>
+) => ((value: unknown) => void) | undefined
 
 /** One call of `run()`. It alone goes into the storage; the carried value stays in the scope, which can forget it. */
 interface Run {
@@ -74,12 +82,15 @@ export class BoundaryScope<T extends {}> {
   #sweepAt = SWEEP_AT
   #quiet: { promise: Promise<void>; resolve: () => void } | undefined
   #disposal: Promise<void> | undefined
+  readonly #carried: ((value: unknown) => void) | undefined = undefined
 
   constructor({ name = 'scope', label }: BoundaryScopeOptions<T> = {}) {
     this.name = name
     this.#label = label
     const announce = (globalThis as Record<symbol, unknown>)[SCOPE_SLOT] as ScopeListener | undefined
-    announce?.(this as unknown as BoundaryScope<never>, this.#storage)
+    const carried: unknown = announce?.(this as unknown as BoundaryScope<never>, this.#storage)
+    // The other side may be of another version.
+    if (typeof carried === 'function') this.#carried = carried as (value: unknown) => void
   }
 
   /** `"open"`, `"closed"` while it drains, `"disposed"` after. */
@@ -160,18 +171,25 @@ export class BoundaryScope<T extends {}> {
     }))
   }
 
+  /** How many boundaries are open now; 0 after disposal. */
+  get size(): number {
+    this.#sweep()
+    return this.#runs.size
+  }
+
   /**
-   * The boundaries that are open now, oldest first.
+   * The boundaries that are open now, oldest first, no more than `limit` of them: the first look at each is dear.
    * @throws after disposal.
    */
-  boundaries(): Boundary[] {
+  boundaries(limit = Infinity): Boundary[] {
     const values = this.#valuesOrThrow()
     this.#sweep()
     const now = performance.now()
-    return [...this.#runs].map(run => {
+    return [...this.#runs].slice(0, limit).map(run => {
       const value = values.get(run)
       return {
         label: value === undefined ? 'cleared' : (this.#label?.(value) ?? this.name),
+        since: run.since,
         age: now - run.since,
         opened: frames(run.site)
       }
@@ -188,7 +206,10 @@ export class BoundaryScope<T extends {}> {
       site: undefined
     }
     skipClosedParents(run)
-    if (value !== undefined) this.#values!.set(run, value)
+    if (value !== undefined) {
+      this.#values!.set(run, value)
+      this.#carried?.(value)
+    }
     this.#runs.add(run)
     return run
   }

@@ -39,6 +39,13 @@ export function scriptMap(name: string): SourceMapPayload | undefined {
   return stored instanceof SourceMap ? stored.payload : stored
 }
 
+/** The text that the newest version of a file was made from, while its map is kept. */
+export function sourceText(file: string): string | undefined {
+  const map = scriptMap(`${file}?v=${versions.get(file) ?? 0}`)
+  // Of several sources none is the file's own for sure.
+  return map?.sources.length === 1 ? (map.sourcesContent?.[0] ?? undefined) : undefined
+}
+
 /** The file and version that a script's name stands for; `undefined` for scripts that are not ours. */
 export function parseScript(name: string | null | undefined): { file: string; version: number } | undefined {
   const match = name && SCRIPT.exec(name)
@@ -132,21 +139,34 @@ function mappedSite(site: NodeJS.CallSite): NodeJS.CallSite {
   })
 }
 
+/** A place in a script of ours: one evaluation of a file, before its source map is asked. */
+export interface Script {
+  file: string
+  version: number
+  line: number
+  column: number
+}
+
 /** The scripts of ours on the current stack, innermost first; structured, since formatting a stack costs far more. */
-export function scriptsOnStack(): { file: string; version: number; line: number; column: number }[] {
+export function scriptsOnStack(): Script[] {
+  return sitesOnStack().flatMap(site => {
+    const script = parseScript(site.getFileName())
+    return script ? [{ ...script, line: site.getLineNumber() ?? 1, column: site.getColumnNumber() ?? 1 }] : []
+  })
+}
+
+/** The current stack, innermost first, without the frames that only await what runs now. */
+export function sitesOnStack(): NodeJS.CallSite[] {
   const { prepareStackTrace, stackTraceLimit } = Error
   const holder: { stack?: unknown } = {}
   Error.stackTraceLimit = 60
   Error.prepareStackTrace = (_, sites) => sites
   try {
-    Error.captureStackTrace(holder, scriptsOnStack)
+    Error.captureStackTrace(holder, sitesOnStack)
     const sites = holder.stack as (NodeJS.CallSite & { isAsync(): boolean })[]
-    // Frames that only await what runs now are not what created it: an importer is no creator of its imports' storages.
+    // Whoever awaits is no creator: an importer did not create its imports' storages.
     const from = sites.findIndex(site => site.isAsync())
-    return (from < 0 ? sites : sites.slice(0, from)).flatMap(site => {
-      const script = parseScript(site.getFileName())
-      return script ? [{ ...script, line: site.getLineNumber() ?? 1, column: site.getColumnNumber() ?? 1 }] : []
-    })
+    return from < 0 ? sites : sites.slice(0, from)
   } finally {
     Error.prepareStackTrace = prepareStackTrace
     Error.stackTraceLimit = stackTraceLimit

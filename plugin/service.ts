@@ -1,9 +1,10 @@
 /** The service `ctx.harnessHmr`: what code that runs in the harness, an agent's tool say, may ask of its own reloads. */
 import { resolve } from 'node:path'
 import { normalizePath } from 'vite'
+import type { Browsers } from './browsers.ts'
 import { reach } from './plan.ts'
 import type { Running } from './reload.ts'
-import type { ReloadReport } from './report.ts'
+import type { AuditReport, ReloadReport } from './report.ts'
 import type { Boundary } from './scope.ts'
 import { targetsOf } from './targets.ts'
 
@@ -33,6 +34,16 @@ export interface Status {
   abandoned: { provider: string; boundaries: Boundary[] }[]
 }
 
+/** A provider module that runs now. */
+export interface RunningProvider {
+  /** Absolute path. */
+  module: string
+  /** The service that it provides, else the plugin's name. */
+  name: string
+  generation: number
+  instances: number
+}
+
 /** `ctx.harnessHmr`, there while the harness runs under this plugin. */
 export interface HarnessHmr {
   /**
@@ -43,6 +54,24 @@ export interface HarnessHmr {
   readonly status: Status
   /** The last reports, oldest first. */
   readonly reports: readonly ReloadReport[]
+  /** The last audits, oldest first; each is an event too, `harness-hmr/audit`. */
+  readonly audits: readonly AuditReport[]
+  /** The provider modules that run now. */
+  readonly providers: readonly RunningProvider[]
+  /** The pages that are open in browsers. */
+  readonly browsers: Browsers
+}
+
+/** The provider modules among the modules that run now. */
+export function runningProviders(running: Running | undefined): RunningProvider[] {
+  if (!running) return []
+  const { host, fibers, ledger } = running
+  return targetsOf(host.modules(), host, fibers, ledger).map(({ module, name, generation, instances }) => ({
+    module,
+    name,
+    generation,
+    instances: instances.length
+  }))
 }
 
 /** Answers a request from the modules and fibers that run now. */

@@ -4,8 +4,10 @@ import type { Retired } from './audit.ts'
 import { scopesOf } from './drain.ts'
 import { type Fiber } from './cordis.ts'
 import { type Fibers, type Instance, isWithin } from './fibers.ts'
+import type { Generation } from './creators.ts'
 import type { Host } from './host.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
+import type { Resources } from './resources.ts'
 import type { BoundaryScope } from './scope.ts'
 
 /** One module that is replaced, as it runs before the reload. */
@@ -56,13 +58,39 @@ export function topMost(targets: Target[], dependents: ReadonlySet<Fiber>): Inst
 
 /** What the audit has to find gone of a generation that was replaced. */
 export function retire(
-  target: Target,
+  { module, name, generation, objects }: Pick<Target, 'module' | 'name' | 'generation' | 'objects'>,
   reload: number,
   storages: LedgerEntry[],
-  abandoned: Promise<unknown> | undefined
+  forgotten: LedgerEntry[],
+  abandoned?: Promise<unknown>
 ): Retired {
-  const { module, name, generation, objects } = target
-  return { reload, module, name, generation, instances: objects, storages, abandoned }
+  return {
+    reload,
+    module,
+    name,
+    generation,
+    instances: objects,
+    storages,
+    forgotten: forgotten.flatMap(({ created }) => created ?? []),
+    abandoned,
+    serves: false
+  }
+}
+
+/** The modules of a plan that no provider comes from, as they ran before: they may have left something running too. */
+export function helpersOf(modules: Iterable<string>, targets: Target[], host: Host): Generation[] {
+  const known = new Set(targets.map(({ module }) => module))
+  return [...modules].flatMap(module =>
+    known.has(module) ? [] : [{ module, generation: host.version(host.exports(module)) }]
+  )
+}
+
+/** Those helpers that have: a timer at the level of the module, say. */
+export function leftoversOf(helpers: Generation[], reload: number, resources: Resources): Retired[] {
+  return helpers.flatMap(helper => {
+    const name = basename(helper.module, extname(helper.module))
+    return resources.leftBy(helper).length > 0 ? [retire({ ...helper, name, objects: [] }, reload, [], [])] : []
+  })
 }
 
 function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {

@@ -6,7 +6,7 @@ import { auditLine, IGNORED, place, plural, reloadLine, type ReportError } from 
 import { mapStack } from './script.ts'
 
 /** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
-export function terminal(logger: Logger, root: string, entry: string): HarnessEvents {
+export function terminal(logger: Logger, root: string, entry: string): Partial<HarnessEvents> {
   const prefix = colors.cyan('[harness-hmr]')
   const info = (line: string) => logger.info(`${prefix} ${line}`)
   const error = (line: string) => logger.error(`${prefix} ${line}`)
@@ -27,15 +27,23 @@ export function terminal(logger: Logger, root: string, entry: string): HarnessEv
       if (report.reason !== IGNORED.unused && report.reason !== IGNORED.same) info(reloadLine(report, root))
     },
     audit(report) {
-      info(auditLine(report))
+      info(auditLine(report, root))
     },
-    slow({ providers, open, unloading }) {
+    auditWaits(megabytes) {
+      info(
+        colors.dim(
+          `the audit waits for a quiet moment: with ${megabytes} MB a collection stops the process for a while`
+        )
+      )
+    },
+    slow({ providers, open, total, unloading }) {
       const names = unloading.map(name => ` of "${name}"`).join(',')
-      const what = open.length > 0 ? plural(open.length, 'open boundary') : `a disposer${names} has not ended`
+      const what = total > 0 ? plural(total, 'open boundary') : `a disposer${names} has not ended`
       const waits = open.map(
         ({ label, age, opened }) =>
           `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(opened[1] ?? opened[0] ?? ''))}`
       )
+      if (total > open.length) waits.push(`\n  and ${total - open.length} more`)
       logger.warn(`${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${what}${waits.join('')}`)
     },
     error(cause) {

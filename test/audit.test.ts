@@ -34,7 +34,10 @@ describe('the audit', () => {
       generation: 1,
       outcome: 'collected',
       instances: { created: 1, collected: 1 },
-      storages: { created: 1, collected: 1 }
+      storages: { created: 1, collected: 1 },
+      stores: { created: 0, collected: 0 },
+      forgotten: [],
+      retainers: []
     })
     expect(app.lines.at(-1)).toContain('collected agents 1  1 storage, 1 instance')
   })
@@ -73,6 +76,61 @@ describe('the audit', () => {
     await app.next('ready')
     await app.edit('agents.ts', bump)
     expect(await app.next('audit')).toMatchObject({ outcome: 'collected', storages: { created: 2, collected: 2 } })
+  })
+
+  test('names the place of the storage that it disabled for a provider, and only where that was entered', async () => {
+    const app = await createApp({
+      ...files,
+      'agents.ts': `import { AsyncLocalStorage } from 'node:async_hooks'
+const entered = new AsyncLocalStorage()
+const never = new AsyncLocalStorage()
+const ended = new AsyncLocalStorage()
+entered.run(never, () => {})
+ended.run(never, () => ended.disable())
+${files['agents.ts']}`
+    })
+    await app.next('ready')
+    await app.edit('agents.ts', bump)
+    const { outcome, forgotten } = await app.next('audit')
+    expect(outcome).toBe('collected')
+    expect(forgotten).toMatchObject([{ file: `${app.root}/agents.ts`, line: 2 }])
+    expect(app.lines.at(-1)).toContain('disabled for it: agents.ts:2')
+  })
+
+  test('switched off, looks at nothing until it is asked', async () => {
+    const app = await createApp(files, { audit: false })
+    await app.next('ready')
+    await app.edit('agents.ts', bump)
+    await app.edit('agents.ts', bump)
+    const audits: number[] = []
+    app.harness.listen({ audit: ({ generation }) => void audits.push(generation) })
+    await app.harness.idle()
+    expect(audits).toEqual([])
+    await app.harness.audit()
+    expect(audits).toEqual([1, 2])
+  })
+
+  test('with a heap above the limit, says so and waits for a quiet moment; asked for, it does not wait', async () => {
+    const app = await createApp(files, { auditHeap: 0 })
+    await app.next('ready')
+    // Nothing is quiet here.
+    let busy = true
+    const spin = () => {
+      const until = performance.now() + 20
+      while (performance.now() < until);
+      if (busy) setImmediate(spin)
+    }
+    onTestFinished(() => void (busy = false))
+    const waits = new Promise<number>(resolve => app.harness.listen({ auditWaits: resolve }))
+    spin()
+    await app.edit('agents.ts', bump)
+    expect(await waits).toBeGreaterThan(1)
+    expect(app.lines.at(-1)).toContain('the audit waits for a quiet moment')
+    void app.harness.audit()
+    expect(await app.next('audit')).toMatchObject({ generation: 1, outcome: 'collected' })
+    await app.edit('agents.ts', bump)
+    busy = false
+    expect(await app.next('audit')).toMatchObject({ generation: 2, outcome: 'collected' })
   })
 
   test('names the generation that a rollback retired', async () => {

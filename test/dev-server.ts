@@ -18,8 +18,8 @@ export class Copy {
   constructor() {
     this.root = realpathSync(mkdtempSync(join(tmpdir(), 'harness-hmr-dev-')))
     onTestFinished(() => rmSync(this.root, { recursive: true, force: true, maxRetries: 5 }))
-    for (const name of ['package.json', 'vite.config.ts', 'plugin', 'playground']) {
-      const filter = (source: string) => !source.includes('.sessions')
+    for (const name of ['package.json', 'tsconfig.json', 'vite.config.ts', 'plugin', 'playground']) {
+      const filter = (source: string) => !/\.(sessions|scratch)/.test(source)
       cpSync(join(repository, name), join(this.root, name), { recursive: true, filter })
     }
     symlinkSync(join(repository, 'node_modules'), join(this.root, 'node_modules'), 'junction')

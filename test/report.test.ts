@@ -67,12 +67,29 @@ describe('the line of an audit', () => {
     generation: 4,
     outcome: 'collected',
     instances: { created: 1, collected: 1 },
-    storages: { created: 2, collected: 2 }
+    storages: { created: 2, collected: 2 },
+    stores: { created: 0, collected: 0 },
+    forgotten: [],
+    retainers: []
   }
+  const lineOf = (changes: Partial<AuditReport>) =>
+    stripVTControlCharacters(auditLine({ ...audit, ...changes }, '/app'))
 
   test('counts what was collected, and what of it was not', () => {
-    expect(stripVTControlCharacters(auditLine(audit))).toBe('collected agents 4  2 storages, 1 instance')
-    const retained: AuditReport = { ...audit, outcome: 'retained', storages: { created: 2, collected: 1 } }
-    expect(stripVTControlCharacters(auditLine(retained))).toBe('retained agents 4  1 of 2 storages, 0 of 1 instance')
+    expect(lineOf({})).toBe('collected agents 4  2 storages, 1 instance')
+    expect(lineOf({ stores: { created: 3, collected: 3 } })).toBe(
+      'collected agents 4  2 storages, 3 of 3 stores, 1 instance'
+    )
+    expect(lineOf({ outcome: 'retained', storages: { created: 2, collected: 1 } })).toBe(
+      'retained agents 4  1 of 2 storages'
+    )
+  })
+
+  test('names what was left running, what keeps something, and what was disabled in its place', () => {
+    const location = { file: '/app/providers/agents.ts', line: 12, column: 5 }
+    expect(lineOf({ outcome: 'retained', retainers: [{ what: 'setInterval', location }, { what: 'socket' }] })).toBe(
+      'retained agents 4  \n  setInterval  providers/agents.ts:12:5\n  socket'
+    )
+    expect(lineOf({ forgotten: [location] })).toContain('disabled for it: providers/agents.ts:12:5')
   })
 })

@@ -1,26 +1,14 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { relative, resolve } from 'node:path'
 import type { Context } from 'cordis'
 import type { HarnessHmr, ReloadReport } from 'harness-hmr'
 import type { Agent } from './agents.ts'
 import type { Session, SessionEvent } from './sessions.ts'
+import type { Sources } from './sources.ts'
 import type { Tool, ToolExecution } from './tools.ts'
 
 declare module 'cordis' {
   interface Context {
     selfEdit: { readonly tool: string }
-    /** There while the harness runs in the dev server. */
-    harnessHmr: HarnessHmr
   }
-  interface Events {
-    'harness-hmr/report'(report: ReloadReport): void
-  }
-}
-
-/** Options of {@link SelfEdit}. */
-export interface SelfEditConfig {
-  /** The folder whose files agents may edit. */
-  folder: string
 }
 
 /**
@@ -29,13 +17,13 @@ export interface SelfEditConfig {
  */
 export class SelfEdit {
   // Not the loop: what it resumes is heard by those who are there before it.
-  static inject = ['tools']
+  static inject = ['tools', 'sources']
   private readonly ctx: Context
-  private readonly folder: string
+  private readonly sources: Sources
 
-  constructor(ctx: Context, { folder }: SelfEditConfig) {
+  constructor(ctx: Context) {
     this.ctx = ctx
-    this.folder = folder
+    this.sources = ctx.sources
     const tool = this.tool()
     ctx.tools.register(tool)
     ctx.on('agent/step', ({ agent, signal }) => this.beforeStep(agent, signal))
@@ -57,16 +45,15 @@ export class SelfEdit {
 
   private edit({ agent, args }: ToolExecution): string {
     const [file, find, replace] = [args.file, args.find, args.replace].map(String) as [string, string, string]
-    const path = resolve(this.folder, file)
-    if (relative(this.folder, path).startsWith('..')) throw new Error(`file "${file}" is outside of what may be edited`)
-    const source = readFileSync(path, 'utf8')
+    const { written } = this.sources.at(file)
+    const source = this.sources.read(file)
     if (!source.includes(find)) throw new Error(`file "${file}" does not contain the text to replace`)
     const hmr = this.hmr()
     // On record first: whoever drives the agent after the reload knows what it waits for.
-    if (hmr) agent?.session.append('edited', { file: path })
-    writeFileSync(path, source.replace(find, replace))
-    const ticket = hmr?.request(path)
-    if (ticket?.when === 'never') agent?.session.append('notice', { text: ticket.message, about: path })
+    if (hmr) agent?.session.append('edited', { file: written })
+    this.sources.write(file, source.replace(find, replace))
+    const ticket = hmr?.request(written)
+    if (ticket?.when === 'never') agent?.session.append('notice', { text: ticket.message, about: written })
     return ticket?.message ?? `"${file}" is written; nothing reloads it here`
   }
 

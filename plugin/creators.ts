@@ -1,0 +1,35 @@
+/** On whose behalf something is created: the modules on the stack, and which of them it belongs to. */
+import { scriptsOnStack, type Script } from './script.ts'
+
+/** One generation of a module. */
+export interface Generation {
+  /** Absolute path. */
+  module: string
+  generation: number
+}
+
+/** Tells from the current stack which generation a storage, a timer or a server belongs to. */
+export class Creators {
+  readonly #isOurs: (module: string) => boolean
+  readonly #isProvider: (module: string) => boolean
+
+  /** `isOurs` is true for modules that the harness evaluates, `isProvider` for those that have had live plugins. */
+  constructor(isOurs: (module: string) => boolean, isProvider: (module: string) => boolean) {
+    this.#isOurs = isOurs
+    this.#isProvider = isProvider
+  }
+
+  /** The harness' scripts on the current stack, innermost first. */
+  onStack(): Script[] {
+    return scriptsOnStack().filter(({ file }) => this.#isOurs(file))
+  }
+
+  /**
+   * The nearest provider module, not the library module that happens to say `new`. Asked late: a module is known to be a
+   * provider's when its plugin is applied, which may be after it has created something.
+   */
+  ownerOf(creators: readonly Script[]): Generation | undefined {
+    const owner = creators.find(({ file }) => this.#isProvider(file)) ?? creators[0]
+    return owner && { module: owner.file, generation: owner.version }
+  }
+}

@@ -1,0 +1,71 @@
+/** What is in flight: the open boundaries, how old they are, and where they were opened. */
+import type { OpenBoundary, Snapshot } from '../page-protocol.ts'
+import { useNow } from './clock.ts'
+import { duration, whole } from './format.ts'
+import { Place } from './place.tsx'
+import { generationKey } from './state.ts'
+
+/** The oldest, and how many there are. */
+export function Boundaries({ told, ahead }: { told: Snapshot; ahead: number }) {
+  const { total, oldest } = told.boundaries
+  const now = useNow(oldest.length > 0, ahead)
+  const isDraining = told.progress?.step === 'drain' || told.progress?.step === 'close'
+  const going = new Set(isDraining ? told.progress!.providers.map(generationKey) : [])
+  return (
+    <section class="panel" aria-labelledby="boundaries">
+      <h2 id="boundaries">
+        Open boundaries <span class="count">{whole(total)}</span>
+      </h2>
+      {total === 0 ? (
+        <p class="empty">Nothing is in flight.</p>
+      ) : (
+        <div class="scroll" tabIndex={0} role="group" aria-label="Open boundaries, oldest first">
+          <BoundaryRows boundaries={oldest} now={now} root={told.root} isAwaited={boundary => going.has(generationKey(boundary))} />
+          {total > oldest.length && (
+            <p class="more dim">
+              the oldest {whole(oldest.length)} of {whole(total)}
+            </p>
+          )}
+        </div>
+      )}
+      {told.abandoned.length > 0 && (
+        <p class="odd">abandoned, and not ended yet: {told.abandoned.slice(0, 12).join(', ')}</p>
+      )}
+    </section>
+  )
+}
+
+interface Rows {
+  boundaries: OpenBoundary[]
+  now: number
+  root: string
+  /** Whether a drain waits for it. */
+  isAwaited: boolean | ((boundary: OpenBoundary) => boolean)
+}
+
+/** A row each, with a bar that grows: as long as the oldest of them is the whole width. */
+export function BoundaryRows({ boundaries, now, root, isAwaited }: Rows) {
+  const longest = Math.max(1000, ...boundaries.map(({ since }) => now - since))
+  return (
+    <ul class="plain boundaries">
+      {boundaries.map(boundary => {
+        const { key, label, name, generation, since, opened } = boundary
+        const age = Math.max(0, now - since)
+        const awaited = typeof isAwaited === 'boolean' ? isAwaited : isAwaited(boundary)
+        // The innermost place is the scope's own; who entered it says more.
+        const place = opened[1] ?? opened[0]
+        return (
+          <li key={key} class={awaited ? 'awaited' : ''}>
+            <span class="age-bar" style={{ transform: `scaleX(${age / longest})` }} aria-hidden="true" />
+            <span class="boundary-label">{label}</span>
+            <span class="boundary-owner dim">
+              {name} {generation}
+            </span>
+            <span class="boundary-place">{place && <Place at={place} root={root} />}</span>
+            <span class="age">{duration(age)}</span>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}

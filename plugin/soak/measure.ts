@@ -1,0 +1,74 @@
+/** What a process has and what it pays: heap, the cost of a boundary and of an await, what is open. */
+import { collectGarbage } from '../audit.ts'
+import { BoundaryScope } from '../scope.ts'
+
+/** Nanoseconds. */
+export interface Cost {
+  boundary: number
+  await: number
+}
+
+/** What is open in the process, by name: listeners per event of `process`, and what keeps the event loop alive. */
+export type Open = Record<string, number>
+
+/** A cost is the least mean of many short batches: whatever else runs meanwhile only adds to it. */
+const BATCHES = 60
+const BATCH = 200
+
+/** One macrotask: what was queued before has run. */
+export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
+/** Bytes that are in use; the least of some looks, since what is under way comes and goes. */
+export async function heapInUse(looks = 3): Promise<number> {
+  let least = Infinity
+  for (let look = 0; look < looks; look++) {
+    await turn()
+    collectGarbage()
+    least = Math.min(least, process.memoryUsage().heapUsed)
+  }
+  return least
+}
+
+/** What an awaited boundary, and an await alone, cost here and now. */
+export async function costs(): Promise<Cost> {
+  const scope = new BoundaryScope<object>({ name: 'harness-hmr soak' })
+  const value = {}
+  const nothing = async () => {}
+  const cost = {
+    boundary: await leastOf(async () => {
+      await scope.run(value, nothing)
+    }),
+    await: await leastOf(async () => {
+      await undefined
+    })
+  }
+  await scope.dispose()
+  return cost
+}
+
+async function leastOf(operation: () => Promise<void>): Promise<number> {
+  let least = Infinity
+  for (let batch = 0; batch < BATCHES; batch++) {
+    await turn()
+    const start = process.hrtime.bigint()
+    for (let i = 0; i < BATCH; i++) await operation()
+    least = Math.min(least, Number(process.hrtime.bigint() - start) / BATCH)
+  }
+  return Math.round(least)
+}
+
+/** What is open now. */
+export function open(): Open {
+  const counts: Open = {}
+  for (const event of process.eventNames()) {
+    counts[`listener "${String(event)}" on process`] = process.listenerCount(event)
+  }
+  for (const type of process.getActiveResourcesInfo()) counts[type] = (counts[type] ?? 0) + 1
+  return counts
+}
+
+/** The counts of several looks as one: by `pick`, the largest or the smallest of each name. */
+export function combine(looks: Open[], pick: (...counts: number[]) => number): Open {
+  const names = new Set(looks.flatMap(look => Object.keys(look)))
+  return Object.fromEntries([...names].map(name => [name, pick(...looks.map(look => look[name] ?? 0))]))
+}

@@ -1,0 +1,192 @@
+/** The soak itself, in a process of its own: one file is reloaded many times, and what grows is measured. */
+import { resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import type { Running } from '../reload.ts'
+import { serve, type Served } from '../testing/server.ts'
+import { combine, costs, heapInUse, open, type Cost, type Open } from './measure.ts'
+import { type SoakLimits, type SoakReport, Tally, verdict } from './report.ts'
+import { type Slope, slopeOf } from './slope.ts'
+
+/** What to soak. */
+export interface SoakOptions extends SoakLimits {
+  /** Vite's root. */
+  root: string
+  /** As of `harnessHmr()`; without one the config's runs. */
+  entry?: string
+  /** Vite's config file; the one in the root without it. */
+  config?: string
+  /** The file to reload, relative to the root. */
+  file: string
+  times: number
+  /** Milliseconds between two reloads. */
+  pause: number
+}
+
+/** How far a soak has come. */
+export interface SoakProgress {
+  stage: string
+  done: number
+  of: number
+}
+
+/** So often the heap is looked at, at most; each look blocks for some garbage collections. */
+const SAMPLES = 50
+/**
+ * Reloads that do not count for the slope: the first hundreds of anything fill caches, V8's own too.
+ */
+const WARM_UP = 100
+/** Generations that are audited at once, at most; what is not audited is forgotten at some time. */
+const GROUP = 40
+/** Looks at what is open, and at the heap without reloads; milliseconds between them. */
+const LOOKS = 12
+const LOOK_EVERY = 250
+
+/**
+ * Reloads a file many times, under the load that the harness makes itself.
+ * @throws when the harness does not start, no running module is made of the file, or a reload of it replaces nothing.
+ */
+export async function soak(options: SoakOptions, progress: (progress: SoakProgress) => void): Promise<SoakReport> {
+  const { times, entry, config, maxHeapSlope, maxBoundaryRatio } = options
+  const tally = new Tally(times)
+  const vite = config === undefined ? {} : { configFile: config }
+  // Audited in groups, when we ask: one garbage collection for each reload would be most of the time.
+  const own = entry === undefined ? {} : { entry, audit: false }
+  const served = await serve(resolve(options.root), own, vite, {
+    reload: report => tally.reload(report),
+    audit: report => tally.audit(report)
+  })
+  try {
+    const file = await served.find(options.file)
+    const running = served.harness.running!
+    progress({ stage: 'measuring', done: 0, of: times })
+    const start = await quiet(running)
+    const startCost = await costs()
+    const begin = performance.now()
+    const points = await reloads(served, file, options, tally, progress)
+    const seconds = (performance.now() - begin) / 1000
+    progress({ stage: 'measuring', done: times, of: times })
+    await running.auditor.run()
+    const end = await quiet(running)
+    const [endCost, ratio] = await compared(startCost, maxBoundaryRatio)
+    const report = {
+      type: 'soak' as const,
+      node: process.versions.node,
+      root: served.root,
+      file,
+      times,
+      seconds: Math.round(seconds * 10) / 10,
+      ...tally.summary(),
+      alive: { start: Math.max(...start.storages), end: Math.min(...end.storages), stale: stale(running) },
+      heap: { start: start.heap, end: end.heap, ...slopes(start.background, points) },
+      cost: { start: startCost, end: endCost, ratio },
+      grown: growth(combine(start.open, Math.max), combine(end.open, Math.min)),
+      limits: { maxHeapSlope, maxBoundaryRatio }
+    }
+    return { ...report, failed: verdict(report) }
+  } finally {
+    await served.close()
+  }
+}
+
+/** A look at the heap after so many reloads and so many seconds. */
+interface Point {
+  reloads: number
+  seconds: number
+  heap: number
+}
+
+async function reloads(
+  { harness }: Served,
+  file: string,
+  { times, pause }: SoakOptions,
+  tally: Tally,
+  progress: (progress: SoakProgress) => void
+): Promise<Point[]> {
+  const { host, auditor } = harness.running!
+  const every = Math.max(1, Math.floor(times / SAMPLES))
+  const points: Point[] = []
+  const begin = performance.now()
+  let known = 0
+  for (let done = 1; done <= times; done++) {
+    harness.invalidate(host.modulesOf(file))
+    await harness.idle()
+    // Nothing can be learned from what does not even once succeed.
+    const [error] = tally.errors
+    if (done === 1 && error !== undefined) throw new Error(`the first reload was ${error}`)
+    await setTimeout(pause)
+    progress({ stage: 'reloading', done, of: times })
+    const isLook = done % every === 0 || done === times
+    if (!isLook && auditor.unsettled().length < known + GROUP) continue
+    await auditor.run()
+    known = auditor.unsettled().length
+    harness.forgetReports()
+    if (isLook) points.push({ reloads: done, seconds: (performance.now() - begin) / 1000, heap: await heapInUse() })
+  }
+  return points
+}
+
+/** What is there while nothing is reloaded. */
+async function quiet({ ledger }: Running) {
+  const looks: Open[] = []
+  const storages: number[] = []
+  const background: [seconds: number, heap: number][] = []
+  const begin = performance.now()
+  for (let look = 0; look < LOOKS; look++) {
+    await setTimeout(LOOK_EVERY)
+    background.push([(performance.now() - begin) / 1000, await heapInUse()])
+    storages.push(ledger.live().length)
+    looks.push(open())
+  }
+  return { open: looks, storages, background, heap: Math.min(...background.map(([, heap]) => heap)) }
+}
+
+/** What the heap grows by, per second without reloads, and per reload with what the same time alone would have added. */
+function slopes(
+  background: [number, number][],
+  points: Point[]
+): Pick<SoakReport['heap'], 'background' | 'total' | 'perReload'> {
+  // The first looks see what the start has left.
+  const alone = slopeOf(background.slice(LOOKS / 4)) ?? null
+  const last = points.at(-1)?.reloads ?? 0
+  const counted = points.filter(({ reloads }) => reloads > Math.min(WARM_UP, last / 2))
+  const total = (counted.length >= 10 && slopeOf(counted.map(({ reloads, heap }) => [reloads, heap]))) || null
+  const [from, to] = [counted[0], counted.at(-1)]
+  if (!total || !from || !to) return { background: alone, total, perReload: null }
+  const secondsEach = (to.seconds - from.seconds) / (to.reloads - from.reloads)
+  return { background: alone, total, perReload: without(total, alone, secondsEach) }
+}
+
+/** A slope that is no more than its error says nothing, and is not taken off. */
+function without(total: Slope, alone: Slope | null, secondsEach: number): Slope {
+  if (!alone || alone.value < alone.error) return total
+  return { value: total.value - alone.value * secondsEach, error: total.error + alone.error * secondsEach }
+}
+
+/** Storages of generations that run no more. */
+function stale({ ledger, host }: Running): number {
+  return ledger.live().filter(entry => {
+    const owner = ledger.ownerOf(entry)
+    return owner && owner.generation !== host.version(host.exports(owner.module))
+  }).length
+}
+
+/** The cost now and how it compares; measured again when it is too much, since a busy machine looks like that too. */
+async function compared(before: Cost, limit: number): Promise<[now: Cost, ratio: Cost]> {
+  let now = await costs()
+  const ratio = () => ({ boundary: now.boundary / before.boundary, await: now.await / before.await })
+  for (let again = 0; again < 3 && Math.max(...Object.values(ratio())) > limit; again++) {
+    await setTimeout(LOOK_EVERY)
+    const other = await costs()
+    now = { boundary: Math.min(now.boundary, other.boundary), await: Math.min(now.await, other.await) }
+  }
+  return [now, ratio()]
+}
+
+function growth(before: Open, after: Open): Open {
+  return Object.fromEntries(
+    Object.entries(after).flatMap(([name, count]) => {
+      const more = count - (before[name] ?? 0)
+      return more > 0 ? [[name, more]] : []
+    })
+  )
+}

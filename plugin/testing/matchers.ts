@@ -1,0 +1,62 @@
+/** Matchers for `expect.extend()` of vitest, jest, and whoever else takes theirs. */
+import { stripVTControlCharacters } from 'node:util'
+import { auditLine, type AuditReport, type ReloadReport } from '../report.ts'
+
+declare global {
+  // vitest's `expect` reads this namespace too, so that neither of the two has to be there.
+  namespace jest {
+    interface Matchers<R, T = {}> {
+      /** Audits a harness of `createHarness()`: everything that its reloads have retired must be gone. */
+      toHaveReleasedEverything(): Promise<R>
+    }
+  }
+}
+
+/** What the matcher asks a harness for. */
+interface Audited {
+  audit(): Promise<AuditReport[]>
+  reports(): readonly ReloadReport[]
+}
+
+/** To be given to `expect.extend()`. */
+export const matchers = {
+  /**
+   * Passes when every generation that was retired is collected and has left nothing running.
+   * @throws when nothing was retired yet, since that would prove nothing.
+   */
+  async toHaveReleasedEverything(received: unknown): Promise<{ pass: boolean; message(): string }> {
+    if (!isAudited(received)) throw new TypeError('toHaveReleasedEverything: takes what createHarness() resolves with')
+    const audits = await received.audit()
+    if (audits.length === 0) {
+      throw new Error(
+        'toHaveReleasedEverything: nothing was retired yet. Call `reload(file)` or `edit(file, change)` first'
+      )
+    }
+    const kept = [...audits.flatMap(keptLines), ...received.reports().flatMap(failureLines)]
+    const gone = audits.map(({ name, generation }) => `${name} ${generation}`).join(', ')
+    return {
+      pass: kept.length === 0,
+      message: () =>
+        kept.length > 0
+          ? `expected everything to be released, but\n${kept.join('\n')}`
+          : `expected something to be kept, but ${gone} released everything`
+    }
+  }
+}
+
+function isAudited(value: unknown): value is Audited {
+  const harness = value as Partial<Audited> | null | undefined
+  return typeof harness?.audit === 'function' && typeof harness.reports === 'function'
+}
+
+/** What a generation has kept or left running; none for one that is gone without a trace. */
+function keptLines(audit: AuditReport): string[] {
+  if (audit.outcome === 'collected' && audit.retainers.length === 0) return []
+  return stripVTControlCharacters(auditLine(audit, process.cwd()))
+    .split('\n')
+    .map(line => `  ${line}`)
+}
+
+function failureLines({ id, failures }: ReloadReport): string[] {
+  return failures.map(failure => `  reload ${id}: ${failure}`)
+}
