@@ -15,6 +15,8 @@ export default defineConfig({
     scratch(here('./playground/.scratch')),
     harnessHmr({
       entry: 'harness.ts',
+      // What a planted leak has left running is named on every Node line.
+      trace: true,
       config: {
         sessionsDir: here('./playground/.sessions'),
         editable: here('./playground'),

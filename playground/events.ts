@@ -1,5 +1,4 @@
-import type {} from 'cordis'
-import type { AuditReport, HarnessHmr, ReloadReport } from 'harness-hmr'
+import type { AuditReport, ReloadReport } from 'harness-hmr'
 
 /** What the services named are about to go away for; see {@link Events}. */
 export interface BeforeReload {
@@ -10,10 +9,6 @@ export interface BeforeReload {
 }
 
 declare module 'cordis' {
-  interface Context {
-    /** There while the harness runs in the dev server. */
-    harnessHmr: HarnessHmr
-  }
   interface Events {
     /** Awaited before providers are replaced, so that drivers can park. */
     'harness-hmr/before-reload'(event: BeforeReload): void | Promise<void>

@@ -46,7 +46,7 @@ const RESIDENTS: ResidentsConfig = {
 }
 
 const HINT = `
-  see  the agents talk, and edits to try, on the page at the address above
+  see  the agents talk on the page at the address above; it has ready-made edits, too
   try  change and save playground/providers/agents.ts while the agents talk: the registry is replaced, they go on
        break it: the old version goes on
        slow them down in playground/providers/llm.ts: what they say next is slower

@@ -5,6 +5,7 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Generation } from './creators.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
+import { clearIdleParsers } from './nodes-own.ts'
 import type { AuditReport, Retainer } from './report.ts'
 import type { Resources } from './resources.ts'
 import { firstLocation, type Location } from './script.ts'
@@ -111,6 +112,7 @@ export class Auditor {
       // In a job of its own: what a WeakRef has shown is kept until the job ends.
       this.#around.ledger.sweep()
       if (look > 0) this.#around.ledger.formatSites()
+      clearIdleParsers()
       await pause(0)
       collectGarbage()
       await pause(0)

@@ -35,7 +35,7 @@ export class BrowserChannel implements Browsers {
   readonly #failed: (error: unknown) => void
   readonly #subscriptions = new Set<Subscription>()
 
-  /** `failed` is told what a listener throws: Vite calls them where it would end the process. */
+  /** `failed` is told what a listener throws, which would end the process where Vite calls it. */
   constructor(socket: Pick<WebSocketServer, 'on' | 'off' | 'send'>, failed: (error: unknown) => void) {
     this.#socket = socket
     this.#failed = failed
@@ -43,12 +43,9 @@ export class BrowserChannel implements Browsers {
 
   // Arrow functions: the harness gets these without the object that they belong to.
   readonly on = (event: string, listener: PageListener): (() => void) => {
-    const call = async (data: unknown, page: BrowserPage) => {
-      try {
-        await listener(data, page)
-      } catch (error) {
-        this.#failed(error)
-      }
+    const call = (data: unknown, page: BrowserPage) => {
+      const run = async () => listener(data, page)
+      run().catch(this.#failed)
     }
     const [script] = scriptsOnStack()
     const stop = () => {

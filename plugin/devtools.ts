@@ -13,7 +13,13 @@ export function devtoolsDock() {
     devtools: {
       setup({ docks, viteConfig }: DevToolsContext) {
         const url = `${viteConfig?.base ?? '/'}${PAGE}/`
-        docks?.register({ id: 'harness-hmr', title: 'Harness', icon: 'ph:arrows-clockwise-duotone', type: 'iframe', url })
+        docks?.register({
+          id: 'harness-hmr',
+          title: 'Harness',
+          icon: 'ph:arrows-clockwise-duotone',
+          type: 'iframe',
+          url
+        })
       }
     }
   }

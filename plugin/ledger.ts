@@ -44,6 +44,8 @@ const sites = new WeakMap<Promise<unknown>, Site>()
 
 /** Among so many runs of one storage the settled ones are looked for. */
 const RUNS_SWEPT_AT = 64
+/** Among so many storages those that are gone are looked for. */
+const PRUNED_AT = 64
 
 /** The process-wide slot holds one function; several harnesses in a process (tests, mostly) share it. */
 const ledgers = new Set<Ledger>()
@@ -61,6 +63,7 @@ export class Ledger {
   readonly #known = new WeakMap<AsyncLocalStorage<unknown>, LedgerEntry>()
   readonly #scopes = new Set<WeakRef<BoundaryScope<never>>>()
   readonly #builtin: Exports
+  #pruneAt = PRUNED_AT
 
   constructor(creators: Creators) {
     this.#creators = creators
@@ -106,6 +109,7 @@ export class Ledger {
     }
     this.#known.set(storage, entry)
     this.#entries.add(entry)
+    if (this.#entries.size >= this.#pruneAt) this.#prune()
     return entry
   }
 
@@ -130,7 +134,8 @@ export class Ledger {
   /** Notes what a storage is entered with. */
   enters(storage: AsyncLocalStorage<unknown>, store: unknown): void {
     const entry = this.#known.get(storage)
-    if (!entry) return
+    // Some lines leave a `run` by entering what was there before it: nothing, at the outermost.
+    if (!entry || store === undefined) return
     entry.enabled = true
     // What a scope enters its storage with is its own; it tells what that stands for.
     if (!entry.scope) entry.stores.add(store)
@@ -161,6 +166,13 @@ export class Ledger {
       else void scope.size
     }
     for (const { runs } of this.#entries) sweepRuns(runs)
+    this.#prune()
+  }
+
+  /** Forgets storages that are gone: a generation that goes on may make one for each request, or for each of its restarts. */
+  #prune(): void {
+    for (const entry of this.#entries) if (entry.storage.deref() === undefined) this.#entries.delete(entry)
+    this.#pruneAt = Math.max(PRUNED_AT, this.#entries.size * 2)
   }
 
   /**

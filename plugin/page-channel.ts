@@ -23,8 +23,8 @@ import { Sampler } from './sampler.ts'
 const SOON = 50
 const TICK = 1000
 const TICK_DRAINING = 250
-/** Looking takes no more than this share of the time. */
-const SHARE = 0.05
+/** Looking takes no more than this share of the time: it may have thousands of boundaries to count. */
+const SHARE = 0.1
 
 type Socket = Pick<WebSocketServer, 'on' | 'off'>
 
@@ -43,6 +43,7 @@ export class PageChannel {
   #timer: NodeJS.Timeout | undefined
   #due = Infinity
   #cost = 0
+  #lookedAt = 0
 
   constructor(socket: Socket, harness: Harness, root: string) {
     this.#socket = socket
@@ -133,16 +134,16 @@ export class PageChannel {
 
   /** Sees to it that pages are told within `ms`. */
   #within(ms: number): void {
-    const due = performance.now() + ms
+    const now = performance.now()
+    const due = Math.max(now + ms, this.#lookedAt + this.#cost / SHARE)
     if (due >= this.#due) return
     clearTimeout(this.#timer)
     this.#due = due
     this.#timer = setTimeout(() => {
       this.#due = Infinity
       this.#flush()
-      const tick = this.#harness.history.progress ? TICK_DRAINING : TICK
-      this.#within(Math.max(tick, this.#cost / SHARE))
-    }, ms).unref()
+      this.#within(this.#harness.history.progress ? TICK_DRAINING : TICK)
+    }, due - now).unref()
   }
 
   #flush(): void {
@@ -166,7 +167,8 @@ export class PageChannel {
     const { pending, dirty, abandoned } = this.#harness.service.status
     const seen = running ? overview(running) : { fibers: [], boundaries: { total: 0, oldest: [] }, storages: [] }
     const modules = running?.host.modules().length ?? 0
-    this.#cost = performance.now() - start
+    this.#lookedAt = performance.now()
+    this.#cost = this.#lookedAt - start
     return {
       ...seen,
       harness: { state, failed: history.failed ?? null, modules },

@@ -5,12 +5,12 @@
  * Most is told by `async_hooks`. Where the hook need not see promises (`trackPromises: false`, newer Node lines) it costs
  * nothing; elsewhere every promise pays for it, so there it is up to `trace`.
  */
-import { AsyncResource, createHook } from 'node:async_hooks'
-import { getServers } from 'node:dns'
+import { createHook } from 'node:async_hooks'
 import type { Socket } from 'node:net'
 import type { ClientRequest, ServerResponse } from 'node:http'
 import type { Creators, Generation } from './creators.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
+import { makeNodesOwn } from './nodes-own.ts'
 import type { Retainer } from './report.ts'
 import { locate, type Script, sitesOnStack } from './script.ts'
 
@@ -86,13 +86,6 @@ function handle(what: Kind['what'], isOwned: Kind['isOwned'] = always): Kind {
   return { what, isOwned, isAlive: (open: { getAsyncId?(): number }) => open.getAsyncId?.() !== -1 }
 }
 
-/** What Node makes when it is first needed, once for the process: made inside of a boundary it would keep that for ever. */
-function makeNodesOwn(): void {
-  getServers()
-  void process.stdout
-  void process.stderr
-}
-
 /** Without the parts of others among them: a request has a timer of Node's, and is told once more without a place. */
 function mostTelling<T extends Retainer & { direct: boolean }>(retainers: T[]): T[] {
   const direct = retainers.filter(retainer => retainer.direct)
@@ -114,7 +107,7 @@ export class Resources {
 
   /** Starts to take notes; `trace` also where that slows every promise down. Returns how to stop. */
   listen(trace: boolean): () => void {
-    new AsyncResource('harness-hmr').runInAsyncScope(makeNodesOwn)
+    makeNodesOwn()
     const undo = [this.#listenToListeners()]
     if (trace || isFree()) undo.push(this.#hook())
     return () => {

@@ -74,7 +74,9 @@ function nodeLine({ name, generation, states, waitsFor }: FiberNode): string {
 async function audit(harness: Harness): Promise<string[]> {
   await harness.audit()
   const kept = [...harness.history.audits.values()].filter(({ outcome }) => outcome !== 'collected')
-  return [kept.length === 0 ? 'nothing of a retired generation is left' : `${kept.length} of the retired are not collected`]
+  return [
+    kept.length === 0 ? 'nothing of a retired generation is left' : `${kept.length} of the retired are not collected`
+  ]
 }
 
 async function why(harness: Harness): Promise<string[]> {

@@ -56,9 +56,11 @@ const lineOf = (source: string, mark: string) => source.split('\n').findIndex(li
 const planted: (() => unknown)[] = []
 Object.assign(globalThis, { planted })
 function clean() {
-  onTestFinished(async () => {
-    for (const end of planted.splice(0)) await end()
-  })
+  onTestFinished(endPlanted)
+}
+/** A function of its own: what a test has in a variable while it waits is kept by that. */
+async function endPlanted() {
+  for (const end of planted.splice(0)) await end()
 }
 
 const NET = `import * as net from 'node:net'`
@@ -150,7 +152,7 @@ describe('what a replaced provider left running is named with its place', () => 
       provider('const timer = setInterval(() => {}, 1000); planted.push(() => clearInterval(timer))')
     )
     expect(audit.outcome).toBe('retained')
-    planted.splice(0, 1)[0]!()
+    await endPlanted()
     await app.harness.audit()
     expect(await app.next('audit')).toMatchObject({ generation: 1, outcome: 'collected', retainers: [] })
   })
@@ -241,7 +243,7 @@ describe('what was started inside of a storage by another provider', () => {
       return expect(audit).toMatchObject({ outcome: 'collected', storages: { created: 1, collected: 1 } })
     expect(audit).toMatchObject({ outcome: 'retained', storages: { created: 1, collected: 0 } })
     expect(audit.retainers).toMatchObject([{ what, location: place(app, mark) }])
-    for (const end of planted.splice(0)) end()
+    await endPlanted()
     await app.harness.audit()
     expect(await app.next('audit')).toMatchObject({ outcome: 'collected', retainers: [] })
   })
@@ -348,11 +350,12 @@ describe('what ends what it has started', () => {
       audit: ({ generation, outcome, retainers }) =>
         void verdicts.push(`${generation} ${outcome} ${retainers.map(({ what }) => what).join()}`)
     })
-    for (let n = 1; n <= 200; n++) {
+    const once = async () => {
       await app.service('agents')['work'](url)
       app.harness.invalidate([`${app.root}/agents.ts`])
       expect((await app.next('reload')).outcome).toBe('reloaded')
     }
+    for (let n = 1; n <= 200; n++) await once()
     await app.harness.audit()
     expect(verdicts.filter(verdict => !verdict.includes('collected'))).toEqual([])
     expect(verdicts).toHaveLength(200)

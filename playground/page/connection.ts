@@ -1,9 +1,20 @@
 /** The page's end of Vite's WebSocket: the model follows what the harness sends, and the harness is asked for things. */
 import { signalChange } from './store.ts'
 import type { Answer, FromHarness, Requests } from '../providers/page/protocol.ts'
-import { takeAgent, takeAudit, takeDelta, takeEvent, takeReport, takeSession, takeSnapshot, type Missing, type Model } from './model.ts'
+import {
+  takeAgent,
+  takeAudit,
+  takeDelta,
+  takeEvent,
+  takeReport,
+  takeSession,
+  takeSnapshot,
+  type Missing,
+  type Model
+} from './model.ts'
 
-const { hot } = import.meta
+// In full: Vite looks for these words.
+const hot = import.meta.hot
 
 const waiting = new Map<number, { resolve: (result: never) => void; reject: (error: Error) => void }>()
 let requests = 0
@@ -33,7 +44,7 @@ export function follow(model: Model): void {
     })
   }
   const open = () => hot?.send('playground:open')
-  on('here', () => void open())
+  on('here', open)
   on('snapshot', snapshot => takeSnapshot(model, snapshot))
   on('event', update => takeEvent(model, update))
   on('delta', delta => takeDelta(model, delta))

@@ -66,7 +66,12 @@ function useFollowing(revision: string, isPicked: boolean) {
       setBehind(!following.current)
     }
     element.addEventListener('scroll', onScroll, { passive: true })
-    return () => element.removeEventListener('scroll', onScroll)
+    const sizes = new ResizeObserver(() => following.current && toEnd())
+    sizes.observe(element)
+    return () => {
+      element.removeEventListener('scroll', onScroll)
+      sizes.disconnect()
+    }
   }, [])
   useLayoutEffect(() => {
     if (following.current) list.current!.scrollTop = list.current!.scrollHeight

@@ -2,7 +2,7 @@ import { Component } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { readSession } from './connection.ts'
 import { hasEnded, type Model } from './model.ts'
-import { Outcome } from './outcome.tsx'
+import { Marker } from './outcome.tsx'
 import { type Call, type Entry, transcript } from './transcript.ts'
 
 interface Props {
@@ -69,7 +69,7 @@ function content(entry: Entry, agent: string, model: Model) {
     case 'ended':
       return <p>has ended</p>
     case 'reload':
-      return <Outcome report={entry.report} audits={entry.audits} />
+      return <Marker report={entry.report} audits={entry.audits} />
     default:
       return entry satisfies never
   }
@@ -80,8 +80,7 @@ function CallView({ call, agent, model }: { call: Call; agent: string; model: Mo
   return (
     <div class={`call is-${state}`} data-state={state}>
       <p>
-        <code>{name}</code> <span class="args">{Object.values(args).map(String).join(' ')}</span>{' '}
-        <small>{state}</small>
+        <code>{name}</code> <span class="args">{Object.values(args).map(String).join(' ')}</span> <small>{state}</small>
       </p>
       {result && <p class="result">{result}</p>}
       {name === 'spawn' && state !== 'waiting' && <Child id={`${agent}-${callId}`} model={model} />}

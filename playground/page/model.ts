@@ -1,7 +1,14 @@
 /** What the page knows, and what each message changes. No DOM and no network: the harness' messages come in, a model comes out. */
 import type { AuditReport, ReloadReport } from 'harness-hmr'
 import type { ParentRequest } from '../providers/agents.ts'
-import type { AgentView, EditView, FromHarness, SessionView, Snapshot, SourcesView } from '../providers/page/protocol.ts'
+import type {
+  AgentView,
+  EditView,
+  FromHarness,
+  SessionView,
+  Snapshot,
+  SourcesView
+} from '../providers/page/protocol.ts'
 import type { SessionEvent } from '../providers/sessions.ts'
 
 /** How many events of a conversation are kept when it grows beyond {@link MAX_EVENTS}. */

@@ -16,10 +16,40 @@ export function generations({ name, from, to }: Pick<ProviderReport, 'name' | 'f
 
 /** The milliseconds of a reload. */
 export function times({ ms, providers }: ReloadReport): string {
+  return `stage ${Math.round(ms.stage ?? 0)} ms · ${waited({ ms, providers })} · install ${Math.round(ms.install ?? 0)} ms`
+}
+
+function waited({ ms, providers }: Pick<ReloadReport, 'ms' | 'providers'>): string {
   const drained = providers.reduce((total, { boundaries }) => total + boundaries.drained, 0)
-  const waited = Math.round((ms.close ?? 0) + (ms.drain ?? 0))
   const boundaries = drained > 0 ? ` (${drained} ${drained === 1 ? 'boundary' : 'boundaries'})` : ''
-  return `stage ${Math.round(ms.stage ?? 0)} ms · drain ${waited} ms${boundaries} · install ${Math.round(ms.install ?? 0)} ms`
+  return `drain ${Math.round((ms.close ?? 0) + (ms.drain ?? 0))} ms${boundaries}`
+}
+
+/** The same in the flow of a conversation, where it is one event among others. */
+export function Marker({ report, audits }: { report: ReloadReport; audits: AuditReport[] }) {
+  const { outcome, error } = report
+  return (
+    <>
+      <p>
+        <OutcomeWord outcome={outcome} /> {report.providers.map(generations).join(', ')}{' '}
+        {!error && <span class="quiet">{waited(report)}</span>}
+      </p>
+      {error && (
+        <p>
+          {error.location && <Place location={error.location} />} {error.message}
+        </p>
+      )}
+      {error?.frame && (
+        <details>
+          <summary>the lines</summary>
+          <pre class="frame">{error.frame}</pre>
+        </details>
+      )}
+      {audits.map(audit => (
+        <Audit key={`${audit.module} ${audit.generation}`} audit={audit} />
+      ))}
+    </>
+  )
 }
 
 /** What a reload came to: what runs now, or what went wrong and where. */
@@ -30,7 +60,11 @@ export function Outcome({ report, audits }: { report: ReloadReport; audits: Audi
       <p>
         <OutcomeWord outcome={outcome} /> {report.providers.map(generations).join(', ')}
       </p>
-      {error ? <Failure error={error} /> : <p class="quiet">{[report.reason, times(report)].filter(Boolean).join(' · ')}</p>}
+      {error ? (
+        <Failure error={error} />
+      ) : (
+        <p class="quiet">{[report.reason, times(report)].filter(Boolean).join(' · ')}</p>
+      )}
       {failures.map(message => (
         <p class="quiet" key={message}>
           {message}

@@ -70,15 +70,26 @@ export function Panel({ model, agent, isPicked }: Props) {
 /** Does something that may fail, and says so. */
 export type Act = (work: () => Promise<unknown>) => void
 
-function Edit({ edit, model, agent, act }: { edit: EditView; model: Model; agent: Conversation | undefined; act: Act }) {
+function Edit({
+  edit,
+  model,
+  agent,
+  act
+}: {
+  edit: EditView
+  model: Model
+  agent: Conversation | undefined
+  act: Act
+}) {
   const { id, title, says, path, ask } = edit
   const [since, setSince] = useState<number | undefined>(undefined)
   const source = model.sources.find(source => source.path === path)
   const isActive = model.active.includes(id)
   // What came of it, also of its undoing; who opens the page later sees the last.
-  const report = source && (isActive || since !== undefined) ? lastReport(model, source, since ?? 0) : undefined
+  const last = source && (isActive || since !== undefined) ? lastReport(model, source, since ?? 0) : undefined
+  const report = isActive || last?.outcome === 'reloaded' ? last : undefined
   const make = () => {
-    setSince(report?.id ?? lastId(model))
+    setSince(lastId(model))
     act(() => request('edit', { edit: id }))
   }
   const prompt = () => act(() => request('prompt', { agent: agent!.id, text: ask! }))
@@ -145,7 +156,13 @@ function SourceRow({ source: { path, file, copied }, model, show, act }: RowProp
           Undo
         </button>
       )}
-      <button type="button" class="plain open" aria-label={`Open ${path} in editor`} title="Open in editor" onClick={() => act(() => openInEditor(file))}>
+      <button
+        type="button"
+        class="plain open"
+        aria-label={`Open ${path} in editor`}
+        title="Open in editor"
+        onClick={() => act(() => openInEditor(file))}
+      >
         ↗
       </button>
     </li>

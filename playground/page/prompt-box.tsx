@@ -48,7 +48,12 @@ export function PromptBox({ agent, canStop }: { agent: string; canStop: boolean 
         Send
       </button>
       {canStop && (
-        <button type="button" class="stop" title="Give up the prompt that is being answered" onClick={() => void request('cancel', { agent }).catch(error => setFailure(error.message))}>
+        <button
+          type="button"
+          class="stop"
+          title="Give up the prompt that is being answered"
+          onClick={() => void request('cancel', { agent }).catch(error => setFailure(error.message))}
+        >
           Stop
         </button>
       )}

@@ -137,6 +137,9 @@ function failure(error: string): Call['state'] {
 
 function marker(report: ReloadReport, audits: readonly AuditReport[]): Entry {
   const own = audits.filter(({ reload }) => reload === report.id)
-  const rev = own.reduce((sum, { outcome, retainers }) => sum * 31 + outcome.length + (retainers?.length ?? 0) * 7, own.length)
+  const rev = own.reduce(
+    (sum, { outcome, retainers }) => sum * 31 + outcome.length + (retainers?.length ?? 0) * 7,
+    own.length
+  )
   return { kind: 'reload', key: `reload ${report.id}`, rev, report, audits: own }
 }

@@ -1,9 +1,8 @@
 import type { Context } from 'cordis'
 import type { Browsers, BrowserPage, HarnessHmr } from 'harness-hmr'
-import type {} from '../events.ts'
 import type { Agent } from './agents.ts'
 import { EDITS, type ReadyEdit } from './page/edits.ts'
-import type { AgentView, FromHarness, Requests, SessionView, Snapshot, SourcesView } from './page/protocol.ts'
+import type { AgentView, EditView, FromHarness, Requests, SessionView, Snapshot, SourcesView } from './page/protocol.ts'
 import type { Sources } from './sources.ts'
 
 /** How many events of a session a page gets; the others stay in its file. */
@@ -145,7 +144,7 @@ export class Page {
       sessions: agents.map(({ id, session }) => ({ id, events: session.events.slice(-EVENTS_SHOWN) })),
       reports,
       audits,
-      edits: this.ctx.get('sources') ? EDITS.map(({ replace: _, ...view }) => view) : [],
+      edits: this.ctx.get('sources') ? EDITS.map(editView) : [],
       ...this.sourcesView()
     }
   }
@@ -158,13 +157,19 @@ export class Page {
     const { providers } = this.hmr()
     const sources = this.ctx.get('sources')
     if (!sources) return { sources: [], providers, active: [] }
-    const active = EDITS.filter(edit => edit.path && isActive(edit, sources.read(edit.path), sources.original(edit.path)))
+    const active = EDITS.filter(
+      edit => edit.path && isActive(edit, sources.read(edit.path), sources.original(edit.path))
+    )
     return { sources: sources.list(), providers, active: active.map(({ id }) => id) }
   }
 
   /** A path that a page has named, which is one of the sources. */
   private listed(path: unknown): string {
-    if (!this.sources().list().some(source => source.path === path))
+    if (
+      !this.sources()
+        .list()
+        .some(source => source.path === path)
+    )
       throw new Error(`there is no source file "${String(path)}"`)
     return path as string
   }
@@ -182,6 +187,10 @@ export class Page {
 
 function viewOf({ id, parent }: Agent): AgentView {
   return { id, parent }
+}
+
+function editView({ id, title, says, path, ask }: ReadyEdit): EditView {
+  return { id, title, says, path, ask }
 }
 
 function isActive({ replace }: ReadyEdit, text: string, original: string): boolean {

@@ -8,6 +8,8 @@ import type { Tool, ToolExecution } from './tools.ts'
 declare module 'cordis' {
   interface Context {
     selfEdit: { readonly tool: string }
+    /** There while the harness runs in the dev server. */
+    harnessHmr: HarnessHmr
   }
 }
 

@@ -23,7 +23,7 @@ export class Visitor {
   constructor(ctx: Context, { every = 2500 }: VisitorConfig = {}) {
     const { agents } = ctx
     // Whom and what to ask is read from the sessions: a visitor that was reloaded does not start over.
-    const asked = (agent: Agent) => agent.session.events.length
+    const asked = (agent: Agent) => agent.session.events.filter(({ type }) => type === 'prompt').length
     const visit = () => {
       const [agent] = agents
         .list()

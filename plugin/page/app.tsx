@@ -14,28 +14,28 @@ import { Away, Boot } from './states.tsx'
 /** Asks the server to do something. */
 export type Do = (command: Command) => Promise<void>
 
-/** What is shown of a view. */
-export function App({ view, command }: { view: View; command: Do }) {
-  const { told, connection } = view
+/** What is shown of a view. Each part is given what it shows and no more, so that the others rest when that changes. */
+export function App({ view, act }: { view: View; act: Do }) {
+  const { told, connection, ahead } = view
   if (!told) return <Away connection={connection} />
+  const { root, entry, fibers, files, harness, storages, boundaries, progress, audits, whys, reloads, samples, errors } = told
   const isLive = connection === 'live'
-  const act = (what: Command) => (isLive ? command(what) : Promise.resolve())
   return (
     <>
       <Header view={view} act={act} />
       <main class={isLive ? '' : 'stale'} inert={!isLive}>
-        {told.harness.state === 'running' ? null : <Boot told={told} />}
-        <Now told={told} ahead={view.ahead} act={act} />
-        <Charts told={told} />
+        {harness.state === 'running' ? null : <Boot harness={harness} root={root} />}
+        <Now told={told} ahead={ahead} act={act} />
+        <Charts samples={samples} reloads={reloads} />
         <div class="columns">
           <div class="column">
-            <Providers told={told} act={act} />
-            <Boundaries told={told} ahead={view.ahead} />
+            <Providers {...{ fibers, root, entry, act }} dirty={files.dirty} state={harness.state} />
+            <Boundaries {...{ boundaries, progress, root, ahead }} abandoned={told.abandoned} />
+            <Ledger {...{ storages, audits, whys, root, act }} isSearching={view.task !== undefined} />
           </div>
           <div class="column">
-            <Timeline told={told} />
-            <Ledger told={told} task={view.task} act={act} />
-            <Errors told={told} />
+            <Timeline reloads={reloads} root={root} />
+            <Errors errors={errors} root={root} />
           </div>
         </div>
       </main>

@@ -5,12 +5,14 @@ import { duration, whole } from './format.ts'
 import { Place } from './place.tsx'
 import { generationKey } from './state.ts'
 
+type Shown = Pick<Snapshot, 'boundaries' | 'progress' | 'abandoned' | 'root'> & { ahead: number }
+
 /** The oldest, and how many there are. */
-export function Boundaries({ told, ahead }: { told: Snapshot; ahead: number }) {
-  const { total, oldest } = told.boundaries
+export function Boundaries({ boundaries, progress, abandoned, root, ahead }: Shown) {
+  const { total, oldest } = boundaries
   const now = useNow(oldest.length > 0, ahead)
-  const isDraining = told.progress?.step === 'drain' || told.progress?.step === 'close'
-  const going = new Set(isDraining ? told.progress!.providers.map(generationKey) : [])
+  const isDraining = progress?.step === 'drain' || progress?.step === 'close'
+  const going = new Set(isDraining ? progress.providers.map(generationKey) : [])
   return (
     <section class="panel" aria-labelledby="boundaries">
       <h2 id="boundaries">
@@ -20,7 +22,12 @@ export function Boundaries({ told, ahead }: { told: Snapshot; ahead: number }) {
         <p class="empty">Nothing is in flight.</p>
       ) : (
         <div class="scroll" tabIndex={0} role="group" aria-label="Open boundaries, oldest first">
-          <BoundaryRows boundaries={oldest} now={now} root={told.root} isAwaited={boundary => going.has(generationKey(boundary))} />
+          <BoundaryRows
+            boundaries={oldest}
+            now={now}
+            root={root}
+            isAwaited={boundary => going.has(generationKey(boundary))}
+          />
           {total > oldest.length && (
             <p class="more dim">
               the oldest {whole(oldest.length)} of {whole(total)}
@@ -28,8 +35,8 @@ export function Boundaries({ told, ahead }: { told: Snapshot; ahead: number }) {
           )}
         </div>
       )}
-      {told.abandoned.length > 0 && (
-        <p class="odd">abandoned, and not ended yet: {told.abandoned.slice(0, 12).join(', ')}</p>
+      {abandoned.length > 0 && (
+        <p class="odd">abandoned, and not ended yet: {abandoned.slice(0, 12).join(', ')}</p>
       )}
     </section>
   )
@@ -56,7 +63,7 @@ export function BoundaryRows({ boundaries, now, root, isAwaited }: Rows) {
         const place = opened[1] ?? opened[0]
         return (
           <li key={key} class={awaited ? 'awaited' : ''}>
-            <span class="age-bar" style={{ transform: `scaleX(${age / longest})` }} aria-hidden="true" />
+            <span class="age-bar" style={{ width: `${((age / longest) * 100).toFixed(1)}%` }} aria-hidden="true" />
             <span class="boundary-label">{label}</span>
             <span class="boundary-owner dim">
               {name} {generation}

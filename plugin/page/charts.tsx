@@ -4,6 +4,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { Snapshot } from '../page-protocol.ts'
 import { duration, megabytes, microseconds, whole } from './format.ts'
+import { memo } from './memo.ts'
 import { totalOf } from './steps.tsx'
 
 interface Series {
@@ -13,8 +14,7 @@ interface Series {
 }
 
 /** A chart each, side by side. */
-export function Charts({ told }: { told: Snapshot }) {
-  const { samples, reloads } = told
+export const Charts = memo(function Charts({ samples, reloads }: Pick<Snapshot, 'samples' | 'reloads'>) {
   const series: Series[] = [
     { title: 'Live storages', points: samples.map(({ reload, storages }) => [reload, storages]), format: whole },
     { title: 'Heap', points: samples.map(({ reload, heap }) => [reload, heap]), format: megabytes },
@@ -32,7 +32,7 @@ export function Charts({ told }: { told: Snapshot }) {
       ))}
     </section>
   )
-}
+})
 
 function Chart({ title, points, format }: Series) {
   const room = useRef<HTMLDivElement>(null)
@@ -77,7 +77,7 @@ function options(element: HTMLElement, format: Series['format'], under: (index: 
   return {
     width: element.clientWidth,
     height: HEIGHT,
-    padding: [6, 2, 4, 0],
+    padding: [6, 6, 4, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     hooks: { setCursor: [({ cursor }) => under(cursor.idx ?? undefined)] },
@@ -88,6 +88,8 @@ function options(element: HTMLElement, format: Series['format'], under: (index: 
         size: 46,
         gap: 4,
         space: 26,
+        // Half a storage is none.
+        incrs: format === whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] : undefined,
         stroke: color('--ink-3'),
         font: '10px system-ui',
         grid: { stroke: color('--line'), width: 1 },

@@ -11,6 +11,9 @@ interface Hot {
 /** Milliseconds without an answer after which the page says what may be wrong. */
 const REFUSED_AFTER = 6000
 
+/** Milliseconds that a notice stays. */
+const NOTICE = 8000
+
 /** Holds the view, and tells when it has changed. */
 export class Store {
   view: View = EMPTY
@@ -44,12 +47,15 @@ export class Store {
 
   /** Asks the server to do something; the view says what became of it. */
   async command(command: Command): Promise<void> {
+    if (this.view.connection !== 'live') return
     const id = ++this.#commands
     const answered = new Promise<Answer>(resolve => this.#asked.set(id, resolve))
     this.#hot?.send(COMMAND, { ...command, id })
     const { message, error } = await answered
     this.#asked.delete(id)
-    this.#set({ notice: { text: error ?? message ?? '', isError: error !== undefined }, task: undefined })
+    const notice = { text: error ?? message ?? '', isError: error !== undefined }
+    this.#set({ notice, task: undefined })
+    setTimeout(() => this.view.notice === notice && this.#set({ notice: undefined }), NOTICE)
   }
 
   #set(change: Partial<View>): void {

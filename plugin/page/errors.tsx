@@ -4,7 +4,7 @@ import { ErrorBlock } from './error-block.tsx'
 import { timeOfDay } from './format.ts'
 
 /** The newest first; nothing at all where there are none. */
-export function Errors({ told: { errors, root } }: { told: Snapshot }) {
+export function Errors({ errors, root }: Pick<Snapshot, 'errors' | 'root'>) {
   if (errors.length === 0) return null
   return (
     <section class="panel" aria-labelledby="errors">

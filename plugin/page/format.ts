@@ -12,12 +12,12 @@ export function duration(ms: number): string {
 
 /** Bytes as megabytes. */
 export function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`
+  return `${(bytes / 1e6).toFixed(bytes > 0 && bytes < 1e7 ? 1 : 0)} MB`
 }
 
 /** Microseconds. */
 export function microseconds(value: number): string {
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} µs`
+  return `${value > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} µs`
 }
 
 /** A whole number with its thousands apart. */

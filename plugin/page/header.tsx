@@ -54,8 +54,11 @@ export function Header({ view, act }: { view: View; act: Do }) {
           <progress max={1} value={task.fraction} />
         </p>
       )}
-      <p class={`notice ${notice?.isError ? 'bad' : ''}`} role="status" aria-live="polite">
-        {notice?.text ?? lastOutcome(view)}
+      <p class={`notice ${notice?.isError ? 'bad' : ''}`} role="status">
+        {notice?.text}
+      </p>
+      <p class="sr" role="status">
+        {lastOutcome(view)}
       </p>
     </header>
   )

@@ -1,8 +1,9 @@
 /** Storages and instances by generation: what lives, and what became of what was retired. */
 import type { AuditReport, Count, Retainer, WhyReport } from '../report.ts'
-import type { LiveStorages, Snapshot, Task } from '../page-protocol.ts'
+import type { LiveStorages, Snapshot } from '../page-protocol.ts'
 import type { Do } from './app.tsx'
 import { duration, plural, whole } from './format.ts'
+import { memo } from './memo.ts'
 import { Place } from './place.tsx'
 import { generationKey } from './state.ts'
 
@@ -11,8 +12,13 @@ const COLLECTED = 6
 /** How many of those that are not. */
 const LEFT = 40
 
+interface Shown extends Pick<Snapshot, 'storages' | 'audits' | 'whys' | 'root'> {
+  isSearching: boolean
+  act: Do
+}
+
 /** The ledger: what is left first. */
-export function Ledger({ told, task, act }: { told: Snapshot; task: Task | undefined; act: Do }) {
+export const Ledger = memo(function Ledger(told: Shown) {
   const audits = told.audits.toReversed()
   const left = audits.filter(({ outcome }) => outcome !== 'collected')
   const collected = audits.filter(({ outcome }) => outcome === 'collected')
@@ -41,7 +47,7 @@ export function Ledger({ told, task, act }: { told: Snapshot; task: Task | undef
             </thead>
             <tbody>
               {left.slice(0, LEFT).map(report => (
-                <Verdict key={generationKey(report)} report={report} told={told} task={task} act={act} />
+                <Verdict key={generationKey(report)} report={report} told={told} />
               ))}
               {left.length > LEFT && <More n={left.length - LEFT} what="not collected" />}
               {waiting.map(group => (
@@ -51,7 +57,7 @@ export function Ledger({ told, task, act }: { told: Snapshot; task: Task | undef
                 <Live key={generationKey(group)} group={group} word="runs" />
               ))}
               {collected.slice(0, COLLECTED).map(report => (
-                <Verdict key={generationKey(report)} report={report} told={told} task={task} act={act} />
+                <Verdict key={generationKey(report)} report={report} told={told} />
               ))}
               {collected.length > COLLECTED && <More n={collected.length - COLLECTED} what="collected" />}
             </tbody>
@@ -60,7 +66,7 @@ export function Ledger({ told, task, act }: { told: Snapshot; task: Task | undef
       )}
     </section>
   )
-}
+})
 
 function Live({ group, word }: { group: LiveStorages; word: string }) {
   const { name, generation, storages, open } = group
@@ -89,7 +95,7 @@ function More({ n, what }: { n: number; what: string }) {
   )
 }
 
-function Verdict({ report, told, task, act }: { report: AuditReport; told: Snapshot; task: Task | undefined; act: Do }) {
+function Verdict({ report, told }: { report: AuditReport; told: Shown }) {
   const { module, name, generation, outcome, instances, storages, stores, retainers } = report
   const isCollected = outcome === 'collected'
   const why = told.whys.find(found => generationKey(found) === generationKey(report))
@@ -101,12 +107,23 @@ function Verdict({ report, told, task, act }: { report: AuditReport; told: Snaps
         </th>
         <td>
           <span class={`verdict ${outcome}`}>{outcome}</span>
+          {outcome === 'retained' && (
+            <button
+              type="button"
+              class="button quiet small"
+              disabled={told.isSearching}
+              aria-label={`Why is ${name} ${generation} retained?`}
+              onClick={() => told.act({ do: 'why', module, generation })}
+            >
+              why?
+            </button>
+          )}
         </td>
         <Counted count={instances} outcome={outcome} />
         <Counted count={storages} outcome={outcome} />
         <Counted count={stores} outcome={outcome} />
       </tr>
-      {(retainers?.length > 0 || outcome === 'retained') && (
+      {(retainers?.length > 0 || why) && (
         <tr class="why-row">
           <td colSpan={5}>
             <ul class="plain retainers">
@@ -115,20 +132,6 @@ function Verdict({ report, told, task, act }: { report: AuditReport; told: Snaps
               ))}
             </ul>
             {why && <Why report={why} root={told.root} />}
-            {outcome === 'retained' && (
-              <button
-                type="button"
-                class="button quiet"
-                disabled={task !== undefined}
-                onClick={() => act({ do: 'why', module, generation })}
-              >
-                {why ? 'Search again' : 'Why?'}
-                <span class="sr">
-                  {' '}
-                  {name} {generation}
-                </span>
-              </button>
-            )}
           </td>
         </tr>
       )}

@@ -1,19 +1,28 @@
 import { render } from 'preact'
-import { App } from './app.tsx'
+import { App, type Do } from './app.tsx'
 import { Store } from './connection.ts'
+
+/** Rendering takes no more than this share of the time: the rest is for whoever clicks. */
+const SHARE = 0.3
 
 const store = new Store()
 const root = document.querySelector('#app')!
+const act: Do = command => store.command(command)
 let isDue = false
+let cost = 0
 
-/** Many messages, one picture: and none while nobody looks. */
+function draw(): void {
+  const start = performance.now()
+  isDue = false
+  render(<App view={store.view} act={act} />, root)
+  cost = performance.now() - start
+}
+
+// Many messages, one picture: and none while nobody looks.
 store.subscribe(() => {
   if (isDue) return
   isDue = true
-  requestAnimationFrame(() => {
-    isDue = false
-    render(<App view={store.view} command={command => store.command(command)} />, root)
-  })
+  setTimeout(() => requestAnimationFrame(draw), cost / SHARE)
 })
-render(<App view={store.view} command={command => store.command(command)} />, root)
+draw()
 void store.connect()

@@ -1,7 +1,7 @@
 /** The reload that runs, step by step, and what its drain waits for; or the last one. */
 import type { Progress } from '../reload.ts'
 import type { AuditReport, ReloadReport } from '../report.ts'
-import type { FiberNode, OpenBoundary, Snapshot } from '../page-protocol.ts'
+import type { FiberNode, Snapshot } from '../page-protocol.ts'
 import type { Do } from './app.tsx'
 import { BoundaryRows } from './boundaries.tsx'
 import { useNow } from './clock.ts'
@@ -53,7 +53,7 @@ function Running({ told, progress, ahead, act }: { told: Snapshot; progress: Pro
 function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progress; now: number; act: Do }) {
   const { warnAfter, deadline } = told.limits
   const took = Math.max(0, now - progress.since)
-  const whole = deadline ?? Math.max(took * 1.5, 10_000)
+  const room = deadline ?? Math.max(took * 1.5, 10_000)
   const going = new Set(progress.providers.map(generationKey))
   const waits = told.boundaries.oldest.filter(boundary => going.has(generationKey(boundary)))
   const open = told.storages.filter(group => going.has(generationKey(group))).reduce((sum, group) => sum + group.open, 0)
@@ -67,13 +67,13 @@ function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progres
           role="progressbar"
           aria-label="The drain, and its deadline"
           aria-valuemin={0}
-          aria-valuemax={Math.round(whole / 1000)}
+          aria-valuemax={Math.round(room / 1000)}
           aria-valuenow={Math.round(took / 1000)}
           aria-valuetext={`${duration(took)}${deadline === null ? '' : ` of ${duration(deadline)}`}`}
         >
-          <span class="growing-inside" style={{ width: `${Math.min(100, (took / whole) * 100)}%` }} />
-          {warnAfter !== null && warnAfter < whole && (
-            <span class="tick" style={{ left: `${(warnAfter / whole) * 100}%` }} title={`slow after ${duration(warnAfter)}`} />
+          <span class="growing-inside" style={{ width: `${Math.min(100, (took / room) * 100)}%` }} />
+          {warnAfter !== null && warnAfter < room && (
+            <span class="tick" style={{ left: `${(warnAfter / room) * 100}%` }} title={`slow after ${duration(warnAfter)}`} />
           )}
         </div>
         <span class="drain-limit dim">{deadline === null ? 'waits for ever' : `goes on after ${duration(deadline)}`}</span>
@@ -83,7 +83,7 @@ function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progres
       </div>
       <WaitsFor open={open} unloading={unloading} />
       <BoundaryRows boundaries={waits.slice(0, SHOWN)} now={now} root={told.root} isAwaited />
-      {open > SHOWN && <p class="dim">and {plural(open - Math.min(SHOWN, waits.length), 'more boundary').replace('more boundaries', 'more boundaries')}</p>}
+      {open > SHOWN && <p class="dim">and {whole(open - Math.min(SHOWN, waits.length))} more</p>}
     </div>
   )
 }
@@ -163,5 +163,3 @@ function namesIn(nodes: FiberNode[], state: keyof FiberNode['states']): string[]
     return [...(n > 1 ? [`${node.name} ×${whole(n)}`] : n === 1 ? [node.name] : []), ...namesIn(node.children, state)]
   })
 }
-
-export type { OpenBoundary }

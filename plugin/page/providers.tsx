@@ -2,46 +2,54 @@
 import type { FiberNode, Snapshot } from '../page-protocol.ts'
 import type { Do } from './app.tsx'
 import { whole } from './format.ts'
+import { memo } from './memo.ts'
 import { Place } from './place.tsx'
 
 /** How many nodes are shown; more than that nobody reads. */
 const SHOWN = 400
 
+interface Shown extends Pick<Snapshot, 'fibers' | 'root' | 'entry'> {
+  state: Snapshot['harness']['state']
+  /** Modules whose newest content does not run. */
+  dirty: string[]
+  act: Do
+}
+
 /** The tree, with what can be done to a provider. */
-export function Providers({ told, act }: { told: Snapshot; act: Do }) {
-  const counted = count(told.fibers)
+export const Providers = memo(function Providers(shown: Shown) {
+  const { fibers, state } = shown
+  const counted = count(fibers)
   const room = { left: SHOWN }
   return (
     <section class="panel" aria-labelledby="providers">
       <h2 id="providers">
         Providers <span class="count">{whole(counted.fibers)}</span>
       </h2>
-      {told.fibers.length === 0 ? (
-        <p class="empty">{told.harness.state === 'running' ? 'The harness applies no plugin.' : 'No harness runs.'}</p>
+      {fibers.length === 0 ? (
+        <p class="empty">{state === 'running' ? 'The harness applies no plugin.' : 'No harness runs.'}</p>
       ) : (
-        <Nodes nodes={told.fibers} told={told} act={act} room={room} />
+        <Nodes nodes={fibers} shown={shown} room={room} />
       )}
       {counted.nodes > SHOWN && <p class="more dim">and {whole(counted.nodes - SHOWN)} more</p>}
     </section>
   )
-}
+})
 
 interface Tree {
   nodes: FiberNode[]
-  told: Snapshot
-  act: Do
+  shown: Shown
   room: { left: number }
 }
 
-function Nodes({ nodes, told, act, room }: Tree) {
+function Nodes({ nodes, shown, room }: Tree) {
   return (
     <ul class="tree">
       {nodes.map(node => {
         if (room.left-- <= 0) return null
         return (
           <li key={node.key}>
-            <Node node={node} told={told} act={act} />
-            {node.children.length > 0 && <Nodes nodes={node.children} told={told} act={act} room={room} />}
+            <Node node={node} shown={shown} />
+            {node.children.length > 0 && <Nodes nodes={node.children} shown={shown} room={room} />}
           </li>
         )
       })}
@@ -49,14 +57,15 @@ function Nodes({ nodes, told, act, room }: Tree) {
   )
 }
 
-function Node({ node, told, act }: { node: FiberNode; told: Snapshot; act: Do }) {
+function Node({ node, shown }: { node: FiberNode; shown: Shown }) {
+  const { root, entry, dirty, act } = shown
   const { name, generation, module, states, provides, waitsFor } = node
   const total = Object.values(states).reduce((sum, n) => sum + n, 0)
   const odd = Object.entries(states).filter(([state]) => state !== 'active')
   const state = states.failed ? 'failed' : odd.length > 0 ? odd[0]![0] : 'active'
-  const isDirty = module !== undefined && told.files.dirty.includes(module)
+  const isDirty = module !== undefined && dirty.includes(module)
   const others = provides.filter(service => service !== name)
-  const isEntry = module === told.entry
+  const isEntry = module === entry
   return (
     <div class="node">
       <span class={`dot ${state}`} aria-hidden="true" />
@@ -78,7 +87,7 @@ function Node({ node, told, act }: { node: FiberNode; told: Snapshot; act: Do })
       {others.length > 0 && <span class="services dim">{others.join(' ')}</span>}
       {isDirty && <span class="state kept">its newest content does not run</span>}
       <span class="node-end">
-        {module !== undefined && <Place at={{ file: module }} root={told.root} />}
+        {module !== undefined && <Place at={{ file: module }} root={root} />}
         {module !== undefined && (
           <button
             type="button"

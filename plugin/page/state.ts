@@ -17,7 +17,7 @@ export interface View {
   ahead: number
   /** Something long that runs on the server. */
   task: Task | undefined
-  /** What became of the last command, and of the last reload: read out to those who do not see it. */
+  /** What became of the last command. */
   notice: { text: string; isError: boolean } | undefined
 }
 

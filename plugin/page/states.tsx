@@ -28,15 +28,15 @@ export function Away({ connection }: { connection: Connection }) {
 }
 
 /** Why no harness runs, above what was known of it. */
-export function Boot({ told }: { told: Snapshot }) {
-  const { state, failed } = told.harness
+export function Boot({ harness, root }: Pick<Snapshot, 'harness' | 'root'>) {
+  const { state, failed } = harness
   if (state === 'failed')
     return (
       <section class="panel boot failed" role="alert" aria-labelledby="boot">
         <h2 id="boot" class="bad">
           The harness does not run
         </h2>
-        {failed && <ErrorBlock error={failed} root={told.root} />}
+        {failed && <ErrorBlock error={failed} root={root} />}
         <p class="dim">The next save tries again.</p>
       </section>
     )

@@ -4,6 +4,7 @@ import type { ReloadReport } from '../report.ts'
 import type { Snapshot } from '../page-protocol.ts'
 import { ErrorBlock } from './error-block.tsx'
 import { duration, plural, shorten, timeOfDay, whole } from './format.ts'
+import { memo } from './memo.ts'
 import { Place } from './place.tsx'
 import { StepBar, STEPS, totalOf } from './steps.tsx'
 
@@ -14,7 +15,7 @@ const PAGE = 30
 const isShown = ({ outcome, providers }: ReloadReport) => outcome !== 'ignored' || providers.length > 0
 
 /** The list; a row opens to show the rest of its report. */
-export function Timeline({ told }: { told: Snapshot }) {
+export const Timeline = memo(function Timeline(told: Pick<Snapshot, 'reloads' | 'root'>) {
   const [shown, setShown] = useState(PAGE)
   const reloads = told.reloads.filter(isShown)
   const visible = reloads.slice(-shown).toReversed()
@@ -29,7 +30,7 @@ export function Timeline({ told }: { told: Snapshot }) {
       ) : (
         <ol class="plain reloads">
           {visible.map((report, i) => (
-            <Row key={report.id} report={report} told={told} longest={longest} isNewest={i === 0} />
+            <Row key={report.id} report={report} root={told.root} longest={longest} isNewest={i === 0} />
           ))}
         </ol>
       )}
@@ -40,9 +41,17 @@ export function Timeline({ told }: { told: Snapshot }) {
       )}
     </section>
   )
+})
+
+interface RowOf {
+  report: ReloadReport
+  root: string
+  /** Milliseconds of the longest reload that is shown. */
+  longest: number
+  isNewest: boolean
 }
 
-function Row({ report, told, longest, isNewest }: { report: ReloadReport; told: Snapshot; longest: number; isNewest: boolean }) {
+const Row = memo(function Row({ report, root, longest, isNewest }: RowOf) {
   const [chosen, setChosen] = useState<boolean>()
   const isOpen = chosen ?? (isNewest && report.error !== undefined)
   const total = totalOf(report)
@@ -56,15 +65,15 @@ function Row({ report, told, longest, isNewest }: { report: ReloadReport; told: 
           {generations(report)}
           {report.failures.length > 0 && <span class="state kept"> {plural(report.failures.length, 'failure')}</span>}
         </span>
-        <span class="row-cause dim">{report.cause.map(file => shorten(file, told.root)).join(', ')}</span>
+        <span class="row-cause dim">{report.cause.map(file => shorten(file, root)).join(', ')}</span>
         {/* The root: a drain of seconds would make a bar of milliseconds vanish. */}
         <StepBar report={report} share={Math.sqrt(total / longest)} />
         <span class="row-total">{duration(total)}</span>
       </button>
-      {isOpen && <Details id={id} report={report} told={told} />}
+      {isOpen && <Details id={id} report={report} root={root} />}
     </li>
   )
-}
+})
 
 function generations({ providers, reason }: ReloadReport): string {
   const named = providers.slice(0, 3).map(({ name, from, to }) => (from === to ? `${name} ${from}` : `${name} ${from} → ${to}`))
@@ -72,11 +81,11 @@ function generations({ providers, reason }: ReloadReport): string {
   return named.join(', ') + more || (reason ?? '')
 }
 
-function Details({ id, report, told }: { id: string; report: ReloadReport; told: Snapshot }) {
+function Details({ id, report, root }: { id: string; report: ReloadReport; root: string }) {
   const { error, reason, failures, providers, ms, cause } = report
   return (
     <div class="details" id={id}>
-      {error && <ErrorBlock error={error} root={told.root} />}
+      {error && <ErrorBlock error={error} root={root} />}
       {error && (
         <p class="dim">
           failed in <b>{error.step}</b>; {report.outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'}
@@ -87,7 +96,7 @@ function Details({ id, report, told }: { id: string; report: ReloadReport; told:
         <dt>cause</dt>
         <dd class="places">
           {cause.map(file => (
-            <Place key={file} at={{ file }} root={told.root} />
+            <Place key={file} at={{ file }} root={root} />
           ))}
         </dd>
         {STEPS.filter(step => ms[step] !== undefined).map(step => (

@@ -38,7 +38,7 @@ const WARM_UP = 100
 /** Generations that are audited at once, at most; what is not audited is forgotten at some time. */
 const GROUP = 40
 /** Looks at what is open, and at the heap without reloads; milliseconds between them. */
-const LOOKS = 12
+const LOOKS = 16
 const LOOK_EVERY = 250
 
 /**
@@ -77,7 +77,7 @@ export async function soak(options: SoakOptions, progress: (progress: SoakProgre
       seconds: Math.round(seconds * 10) / 10,
       ...tally.summary(),
       alive: { start: Math.max(...start.storages), end: Math.min(...end.storages), stale: stale(running) },
-      heap: { start: start.heap, end: end.heap, ...slopes(start.background, points) },
+      heap: { start: start.heap, end: end.heap, ...slopes(end.background, points) },
       cost: { start: startCost, end: endCost, ratio },
       grown: growth(combine(start.open, Math.max), combine(end.open, Math.min)),
       limits: { maxHeapSlope, maxBoundaryRatio }

@@ -90,12 +90,16 @@ test('the providers that read ctx.agents are these, and each injects it unless i
     'agent-loop.ts',
     'basic-tools.ts',
     'jobs.ts',
+    'page.ts',
     'residents.ts',
     'transport.ts',
     'visitor.ts'
   ])
   for (const file of readers)
-    expect([file, injects(await pluginOf(file)).includes('agents')]).toEqual([file, file !== 'jobs.ts'])
+    expect([file, injects(await pluginOf(file)).includes('agents')]).toEqual([
+      file,
+      !['jobs.ts', 'page.ts'].includes(file)
+    ])
 })
 
 test('no other provider injects ctx.agents, whatever its source looks like', async () => {
@@ -116,7 +120,7 @@ describe('the registry is loaded', () => {
     const { root } = await boot()
     await expectServed(
       root,
-      readers.filter(file => file !== 'residents.ts' && file !== 'visitor.ts')
+      readers.filter(file => !['page.ts', 'residents.ts', 'visitor.ts'].includes(file))
     )
   })
 

@@ -61,6 +61,6 @@ const factOf = (args: Record<string, unknown>) => {
     id: 'self-edit',
     title: 'Let an agent do it',
     says: 'An agent edits the tools that it runs on, and uses them in its next step.',
-    ask: 'use edit providers/basic-tools.ts underground below_the_ground then lookup rivers'
+    ask: 'use edit providers/basic-tools.ts underground below the ground then lookup rivers'
   }
 ]
