@@ -2,14 +2,13 @@
 import { AsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
 import { getHeapSnapshot } from 'node:v8'
+import { fileURLToPath } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import type { Retainer } from './report.ts'
-import { locate, parseScript, scriptMap, type Location } from './script.ts'
-import type { At } from './why-code.ts'
-import type { Explanation } from './why-explain.ts'
+import { locationOf } from './why-place.ts'
+import type { Explanation, Step } from './why-explain.ts'
 import { startWorker } from './why-start.ts'
 import type { Message, Question } from './why-worker.ts'
-import { fileURLToPath } from 'node:url'
 
 /** An object by its name and without keeping it. */
 export interface Named {
@@ -38,6 +37,9 @@ export interface Found {
 
 /** A context of nobody's: the snapshot would show the async context that it is taken in as a holder. */
 const clean = new AsyncResource('harness-hmr.why')
+/** What the names of our own scripts begin with: as a module, and as a script that a runner evaluates. */
+const OWN = [new URL('.', import.meta.url).href, fileURLToPath(new URL('.', import.meta.url))]
+
 let last: Promise<unknown> = Promise.resolve()
 
 /**
@@ -67,12 +69,9 @@ async function run(retired: Named[], { running, alive = [], onProgress, signal }
     await turn()
     await turn()
     signal?.throwIfAborted()
-    const answer = answerOf(worker, onProgress)
-    const blocked = await sendSnapshot(worker, tag, retired, alive)
-    const found = (await answer).map(([i, explanation]) => ({
-      object: retired[i]!.name,
-      retainer: retainerOf(explanation)
-    }))
+    const refs = { retired: retired.map(({ ref }) => ref), alive: alive.map(({ ref }) => ref) }
+    const [answer, blocked] = await Promise.all([answerOf(worker, onProgress), sendSnapshot(worker, { [tag]: refs })])
+    const found = answer.map(([i, explanation]) => ({ object: retired[i]!.name, retainer: retainerOf(explanation) }))
     return { found, ms: { total: performance.now() - start, blocked } }
   } catch (error) {
     signal?.throwIfAborted()
@@ -83,13 +82,12 @@ async function run(retired: Named[], { running, alive = [], onProgress, signal }
   }
 }
 
-/** Where the worker finds the WeakRefs, by a name that is nowhere else; strong references would be what keeps them. */
-const tags = new Set<Record<string, { retired: WeakRef<object>[]; alive: WeakRef<object>[] }>>()
+/** The objects by which the worker finds the WeakRefs: their property has a name that is nowhere else. */
+const tags = new Set<object>()
 
-/** Milliseconds that it took: all of them stop the process. */
-async function sendSnapshot(worker: Worker, tag: string, retired: Named[], alive: Named[]): Promise<number> {
+/** @returns the milliseconds that it took, in all of which the process stood still. */
+async function sendSnapshot(worker: Worker, refs: object): Promise<number> {
   const start = performance.now()
-  const refs = { [tag]: { retired: retired.map(({ ref }) => ref), alive: alive.map(({ ref }) => ref) } }
   tags.add(refs)
   const snapshot = getHeapSnapshot()
   tags.delete(refs)
@@ -108,4 +106,18 @@ function answerOf(worker: Worker, onProgress: WhyOptions['onProgress']): Promise
     worker.on('error', reject)
     worker.on('exit', () => reject(new Error('the search for retainers was ended')))
   })
+}
+
+function retainerOf({ text, at, path }: Explanation): Retainer {
+  const location = at && locationOf(at)
+  return { what: text, ...(location && { location }), path: path.map(words) }
+}
+
+function words({ text, at }: Step): string {
+  const location = at && locationOf(at)
+  return location ? `${text}, ${location.file}:${location.line}` : text
+}
+
+function turn(): Promise<void> {
+  return new Promise(resolve => setImmediate(resolve))
 }

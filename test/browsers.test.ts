@@ -34,7 +34,7 @@ class TestPage {
     this.socket = new WebSocket(`ws://127.0.0.1:${port}/`, 'vite-hmr')
     onTestFinished(() => this.socket.terminate())
     this.socket.on('message', raw => {
-      const { type, data } = JSON.parse(String(raw as Buffer))
+      const { type, data } = JSON.parse(String(raw))
       if (type !== 'custom') return
       this.got.push(data)
       this.changed()

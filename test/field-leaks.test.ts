@@ -120,3 +120,33 @@ test('a dev server that is restarted eleven times leaves no listener of ours and
   expect(seq.filter(line => line.endsWith('up'))).toHaveLength(12)
   expect(seq.filter(line => line.endsWith('down'))).toHaveLength(11)
 }, 30_000)
+
+test('a storage per instance that nobody disables is disabled and named each time, and none is left over 200 reloads', async () => {
+  const app = await createApp({
+    'harness.ts': `
+      import Agents from './agents.ts'
+      export default function harness(ctx: any) { ctx.plugin(Agents) }`,
+    'agents.ts': `
+      import { AsyncLocalStorage } from 'node:async_hooks'
+      export default class Agents {
+        static inject = []
+        storage = new AsyncLocalStorage<object>()
+        constructor(ctx: any) {
+          this.storage.enterWith({})
+          ctx.provide('agents', this)
+        }
+      }`
+  })
+  await app.next('ready')
+  const audits: AuditReport[] = []
+  app.harness.listen({ audit: report => void audits.push(report) })
+  for (let reload = 1; reload <= 200; reload++) {
+    app.harness.invalidate([`${app.root}/agents.ts`])
+    await app.next('reload')
+  }
+  await app.harness.audit()
+  expect(audits).toHaveLength(200)
+  expect(audits.filter(({ outcome }) => outcome !== 'collected')).toEqual([])
+  expect(audits.every(({ forgotten: [place] }) => place?.line === 5 && place.file.endsWith('/agents.ts'))).toBe(true)
+  expect(app.harness.running!.ledger.live()).toHaveLength(1)
+}, 60_000)

@@ -43,6 +43,7 @@ describe('the AsyncLocalStorage of a harness module', () => {
       'agents.ts': `
         ${load}
         import { executionAsyncId } from 'node:async_hooks'
+        import { isDeepStrictEqual } from 'node:util'
         class Named extends AsyncLocalStorage { hello() { return this.run(1, () => this.getStore()) } }
         export default function agents(ctx) {
           const storage = new AsyncLocalStorage()
@@ -55,6 +56,18 @@ describe('the AsyncLocalStorage of a harness module', () => {
             storage.run('a', () => storage.exit(() => storage.getStore())),
             storage.run('a', (x, y) => storage.getStore() + x + y, 'b', 'c'),
             AsyncLocalStorage.name, storage.constructor === AsyncLocalStorage, typeof executionAsyncId()
+          )
+          const native = process.getBuiltinModule('node:async_hooks').AsyncLocalStorage
+          const options = { defaultValue: 7, name: 'seven' }
+          const shown = Storage => {
+            const seven = new Storage(options)
+            return [seven.getStore(), seven.name, new Storage().name, seven.run(8, () => seven.getStore()), seven.getStore()]
+          }
+          const promise = Promise.resolve()
+          seq.push(
+            // As far as the line of Node knows these options.
+            isDeepStrictEqual(shown(AsyncLocalStorage), shown(native)),
+            storage.run(1, () => promise) === promise
           )
         }`
     })
@@ -71,12 +84,14 @@ describe('the AsyncLocalStorage of a harness module', () => {
       'abc',
       'AsyncLocalStorage',
       true,
-      'number'
+      'number',
+      true,
+      true
     ])
     const { ledger, host } = app.harness.running!
     const module = `${app.root}/agents.ts`
     const entries = ledger.entriesOf({ module, generation: host.version(host.exports(module)) })
-    expect(entries).toHaveLength(2)
+    expect(entries).toHaveLength(4)
     expect(entries[0]?.created).toMatchObject({ file: module })
   })
 

@@ -34,7 +34,8 @@ export const files = {
     }`
 }
 
-export const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
+export const bump = (source: string) =>
+  source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
 
 /** The address of the live page of an app. */
 export function pageOf({ server }: App): string {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { WebSocket } from 'ws'
+import { WebSocket as RawSocket } from 'ws'
 import { PageChannel } from '../plugin/page-channel.ts'
 import { COMMAND, type Delta, DELTA, OPEN, SNAPSHOT, type Snapshot } from '../plugin/page-protocol.ts'
 import { type App, createApp, gate } from './app.ts'
@@ -17,7 +17,7 @@ declare const document: any
 async function connect(app: App, { token, origin }: { token?: string; origin?: string } = {}) {
   const { host } = new URL(pageOf(app))
   const query = token === undefined ? '' : `?token=${token}`
-  const socket = new WebSocket(`ws://${host}/${query}`, 'vite-hmr', { origin })
+  const socket = new RawSocket(`ws://${host}/${query}`, 'vite-hmr', { origin })
   onTestFinished(() => socket.terminate())
   const messages: { event: string; data: unknown }[] = []
   const waiting = new Map<string, (data: unknown) => void>()
@@ -107,13 +107,11 @@ describe.skipIf(noBrowser)('the page in a browser', () => {
     const { app } = await openHarness()
     let reloads = 0
     app.harness.listen({ reload: () => reloads++ })
-    const other = createHttpServer((_, response) => {
-      response.setHeader('content-type', 'text/html').end(`<iframe src="${pageOf(app)}"></iframe>`)
-    })
-    onTestFinished(() => void other.close())
-    other.listen(0, '127.0.0.1')
-    await once(other, 'listening')
-    const page = await openPage(`http://127.0.0.1:${(other.address() as AddressInfo).port}`)
+    const page = await openPage('about:blank')
+    // Vite lets other ports of this machine read its client; this is a page from elsewhere.
+    const body = `<iframe src="${pageOf(app)}"></iframe>`
+    await page.route('http://elsewhere.example/', route => route.fulfill({ contentType: 'text/html', body }))
+    await page.goto('http://elsewhere.example/')
     const module = `${app.root}/tools.ts`
     const tried = await page.evaluate(
       async ({ url, event, module }) => {
@@ -149,7 +147,7 @@ describe.skipIf(noBrowser)('the page in a browser', () => {
       },
       { url: pageOf(app), event: COMMAND, module }
     )
-    expect(tried).toMatchObject({ bare: 'refused', guessed: 'refused', frame: true })
+    expect(tried).toMatchObject({ client: 'refused', bare: 'refused', guessed: 'refused', frame: true })
     const [, frame] = page.frames()
     expect(await frame!.locator('.connection').count()).toBe(0)
     await app.harness.idle()
@@ -222,7 +220,9 @@ describe('the transport', () => {
       harness: { state: 'running', failed: null },
       boundaries: { total: 0, oldest: [] },
       reloads: [],
-      fibers: [{ name: 'harness', children: [{ name: 'agents', generation: 1, states: { active: 1 } }, { name: 'tools' }] }]
+      fibers: [
+        { name: 'harness', children: [{ name: 'agents', generation: 1, states: { active: 1 } }, { name: 'tools' }] }
+      ]
     })
     const delta = next<{ parts: object; lists: object }>(DELTA)
     void app.service('agents')['work']('ada', gate('held').promise)

@@ -100,7 +100,10 @@ describe.skipIf(noBrowser)('the live page', () => {
   test('replaces a provider on a click although nothing has changed', async () => {
     const { app, page } = await openHarness()
     await page.getByRole('button', { name: 'Reload tools' }).click()
-    expect(await app.next('reload')).toMatchObject({ outcome: 'reloaded', providers: [{ name: 'tools', from: 1, to: 2 }] })
+    expect(await app.next('reload')).toMatchObject({
+      outcome: 'reloaded',
+      providers: [{ name: 'tools', from: 1, to: 2 }]
+    })
     await generation(page, 'tools').getByText('2', { exact: true }).waitFor()
   })
 
@@ -267,7 +270,9 @@ function lowContrasts(): string[] {
     return [r, g, b, a / 255]
   }
   const luminance = (rgb: number[]) => {
-    const [r, g, b] = rgb.map(value => (value / 255 <= 0.03928 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4))
+    const [r, g, b] = rgb.map(value =>
+      value / 255 <= 0.03928 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4
+    )
     return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!
   }
   const behind = (element: any): number[] => {

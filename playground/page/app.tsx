@@ -33,7 +33,9 @@ export function App() {
             />
           ))}
         </div>
-        <Panel model={model} agent={agents.find(({ id }) => id === tab) ?? agents[0]} isPicked={tab === 'edits'} />
+        {model.link !== 'connecting' && model.link !== 'waiting' && (
+          <Panel model={model} agent={agents.find(({ id }) => id === tab) ?? agents[0]} isPicked={tab === 'edits'} />
+        )}
       </main>
     </>
   )

@@ -18,10 +18,12 @@ const hot = import.meta.hot
 
 const waiting = new Map<number, { resolve: (result: never) => void; reject: (error: Error) => void }>()
 let requests = 0
+let isLost = false
 
 /** Asks the harness; rejects with what it says when it cannot, and when the connection ends before it answers. */
 export function request<K extends keyof Requests>(name: K, data: Requests[K][0]): Promise<Requests[K][1]> {
   return new Promise((resolve, reject) => {
+    if (isLost) throw new Error('the connection to the server is lost')
     const id = ++requests
     waiting.set(id, { resolve, reject })
     hot?.send('playground:request', { id, name, ...data })
@@ -54,6 +56,7 @@ export function follow(model: Model): void {
   on('audit', audit => takeAudit(model, audit))
   on('answer', settle)
   hot?.on('vite:ws:disconnect', () => {
+    isLost = true
     model.link = 'lost'
     for (const { reject } of waiting.values()) reject(new Error('the connection to the server is lost'))
     waiting.clear()

@@ -85,7 +85,7 @@ export function Audit({ audit: { outcome, name, generation, retainers } }: { aud
       {outcome !== 'collected' &&
         retainers?.map(({ what, location }, index) => (
           <span key={index}>
-            {' '}
+            {' · '}
             {what} {location && <Place location={location} />}
           </span>
         ))}

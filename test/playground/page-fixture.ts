@@ -4,11 +4,14 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
-import { createServer, type ViteDevServer } from 'vite'
+import type { Context } from 'cordis'
+import { createServer, type Plugin, type ViteDevServer } from 'vite'
 import { onTestFinished } from 'vitest'
 import type { SessionEvent } from '../../playground/providers/sessions.ts'
+import type { Api } from '../../plugin/index.ts'
 import { openPage } from '../browser.ts'
 import { Copy } from '../dev-server.ts'
+import { turn } from '../promptly.ts'
 
 const repository = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -97,6 +100,17 @@ export class Playground {
       .trimEnd()
       .split('\n')
       .map(line => JSON.parse(line) as SessionEvent)
+  }
+
+  /** How many listeners an event has in the harness. */
+  listeners(event: string): number {
+    const [plugin] = this.server.config.plugins.filter(({ name }) => name === 'harness-hmr') as Plugin<Api>[]
+    const { events } = plugin!.api!.harness!.running!.fibers.root as unknown as Context
+    return events._hooks[event]?.length ?? 0
+  }
+
+  async untilNobodyListens(event: string): Promise<void> {
+    while (this.listeners(event) > 0) await turn()
   }
 
   /** A fingerprint of every file of the playground that is not written by it. */

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { noBrowser, openPage } from '../browser.ts'
+import { promptly } from '../promptly.ts'
 import { Playground } from './page-fixture.ts'
 
 describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_000 }, () => {
@@ -69,6 +70,20 @@ describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_0
     await playground.page.locator('.link.is-open').waitFor()
     await playground.page.getByLabel('Prompt for bo').press('Enter')
     expect(await playground.answer('bo', 'About')).toContain('20 + 22 = 42')
+  })
+
+  test('goes on when the provider that serves it is replaced, which listens while a page is open and no longer', async () => {
+    const playground = await new Playground().open()
+    playground.copy.edit('playground/providers/page.ts', source =>
+      source.replace('PATIENCE = 15_000', 'PATIENCE = 14_000')
+    )
+    const marker = playground.entries('ada', 'reload').filter({ hasText: 'Page 1 → 2' })
+    await marker.filter({ hasText: 'collected Page 1' }).waitFor()
+    await playground.ask('ada', 'use add 20 22')
+    expect(await playground.answer('ada', 'About')).toContain('20 + 22 = 42')
+    expect(playground.listeners('agent/delta')).toBe(1)
+    await playground.page.close()
+    await promptly(playground.untilNobodyListens('agent/delta'), 'the end of the page')
   })
 
   test('says that there is no harness yet, and that the server is gone', async () => {
