@@ -5,7 +5,7 @@
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import type { Plugin } from 'vite'
+import { normalizePath, type Plugin } from 'vite'
 
 /** The Vite plugin. `folder` is emptied when the server starts; a file that is saved drops its copy. */
 export function scratch(folder: string): Plugin {
@@ -32,7 +32,7 @@ export function scratch(folder: string): Plugin {
       const copy = this.environment.name === 'harness' ? copyOf(id) : undefined
       if (copy === undefined) return undefined
       // Also while there is none: so that its module is known by it when it appears.
-      this.addWatchFile(copy)
+      this.addWatchFile(normalizePath(copy))
       return existsSync(copy) ? readFileSync(copy, 'utf8') : undefined
     },
     watchChange(file) {

@@ -141,7 +141,7 @@ export class Auditor {
       this.#verdict(retired, 'pending', openRuns(retired))
       return true
     }
-    if (!isGone(retired) || this.#left(retired).length > 0) return false
+    if (!isGone(retired) || this.leftBy(retired).length > 0) return false
     this.#verdict(retired, 'collected', [])
     this.#open.delete(retired)
     this.#around.ledger.forget(retired.storages)
@@ -150,13 +150,14 @@ export class Auditor {
 
   /** What it left running; and, where a storage of its lives on, what was started inside and carries that. */
   #retainers(retired: Retired): Retainer[] {
-    const left = this.#left(retired)
+    const left = this.leftBy(retired)
     if (isGone(retired)) return left
     const carriers = [...openRuns(retired), ...this.#around.resources.startedInside(retired.storages)]
     return [...left, ...carriers.filter(carrier => !left.some(other => isSame(carrier, other)))]
   }
 
-  #left(retired: Retired): Retainer[] {
+  /** What a generation started and has not ended. */
+  leftBy(retired: Retired): Retainer[] {
     return retired.serves ? [] : this.#around.resources.leftBy(retired)
   }
 

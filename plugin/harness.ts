@@ -6,13 +6,16 @@ import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
 import { describeError } from './describe-error.ts'
 import { FiberState } from './cordis.ts'
+import type { Generation } from './creators.ts'
 import { History } from './history.ts'
 import { openIn } from './ledger.ts'
 import type { Cause } from './plan.ts'
 import { type Limits, type Progress, reload, type SlowDrain } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
 import { Saves, writtenSince } from './saves.ts'
+import { whyRetained } from './search.ts'
 import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
+import type { WhyOptions } from './why.ts'
 import { within } from './within.ts'
 
 /** What a harness tells while it runs. */
@@ -63,6 +66,8 @@ export class Harness {
   readonly history = new History()
   readonly #audits: AuditReport[] = []
   readonly #browsers: BrowserChannel
+  /** Ends what may take long. */
+  readonly #stopped = new AbortController()
   /** While a reload runs, what Cordis logs belongs to its report. */
   #failures: unknown[] | undefined
 
@@ -162,8 +167,14 @@ export class Harness {
   }
 
   /** Searches the heap for what keeps retired generations, one of them or all. */
-  async why(_only?: { module: string; generation: number }): Promise<WhyReport[]> {
-    throw new Error('the search through the heap is not there yet')
+  async why(only?: Generation): Promise<WhyReport[]> {
+    const { running } = this
+    if (!running) return []
+    const onProgress: WhyOptions['onProgress'] = (stage, fraction) =>
+      this.#tell('progress', { what: 'why', stage, fraction })
+    const reports = await whyRetained(running, { onProgress, signal: this.#stopped.signal }, only)
+    for (const report of reports) this.#tell('why', report)
+    return reports
   }
 
   /** Forgets the reports: so many are kept that they would look like growth where that is measured. */
@@ -189,6 +200,7 @@ export class Harness {
     return this.#enqueue(async () => {
       const { running } = this
       this.#state = { kind: 'stopped' }
+      this.#stopped.abort(new Error('the harness has stopped'))
       this.#saves.close()
       // A drain that does not end must not keep the process: it ends with it.
       if (running) await within(running.limits.deadline, running.stop())

@@ -166,6 +166,19 @@ export function retainerLine({ what, location }: Retainer, root: string): string
   return location ? `${what}  ${colors.cyan(place(location, root))}` : what
 }
 
+/** What a search has found, one line an object, and the way to it. */
+export function whyLine({ name, generation, found, ms }: WhyReport, root: string): string {
+  const head = `${colors.bold(`${name} ${generation}`)} is kept`
+  const lines = found.map(({ object, retainer }) => {
+    const way = retainer.path?.length
+      ? `\n    ${colors.dim(retainer.path.map(step => relativePaths(step, root)).join(' → '))}`
+      : ''
+    return `\n  ${object}: ${retainerLine(retainer, root)}${way}`
+  })
+  const took = ms.total > 0 ? `  ${colors.dim(`searched in ${(ms.total / 1000).toFixed(1)} s`)}` : ''
+  return found.length > 0 ? `${head}${took}${lines.join('')}` : `${head} by nothing that can be named${took}`
+}
+
 /** A place in a source file as the terminal shows it. */
 export function place({ file, line, column }: Location, root: string): string {
   return `${shorten(file, root)}:${line}:${column}`
@@ -200,6 +213,10 @@ function times({ ms, providers }: ReloadReport): string[] {
     `drain ${Math.round(waited)} ms${notes.length ? ` (${notes.join(', ')})` : ''}`,
     `install ${Math.round(ms.install ?? 0)} ms`
   ]
+}
+
+function relativePaths(text: string, root: string): string {
+  return text.replaceAll(`${root}/`, '')
 }
 
 function shorten(file: string, root: string): string {

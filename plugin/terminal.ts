@@ -2,7 +2,7 @@
 import colors from 'picocolors'
 import type { Logger } from 'vite'
 import type { HarnessEvents } from './harness.ts'
-import { auditLine, IGNORED, place, plural, reloadLine, type ReportError } from './report.ts'
+import { auditLine, IGNORED, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
 import { mapStack } from './script.ts'
 
 /** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
@@ -28,6 +28,13 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
     },
     audit(report) {
       info(auditLine(report, root))
+    },
+    why(report) {
+      info(whyLine(report, root))
+    },
+    progress({ what, stage }) {
+      if (what === 'why' && stage === 'snapshot')
+        info(colors.dim('why: a snapshot of the heap is taken, which stops the process for some seconds'))
     },
     auditWaits(megabytes) {
       info(

@@ -28,7 +28,10 @@ function declaration(script: string, variable: string, file: string): Location |
   const isDefault = variable === '__vite_ssr_export_default__'
   const pattern = isDefault
     ? /^export\s+(default)\b/m
-    : new RegExp(`^(?:export\\s+)?(?:default\\s+)?(?:(?:const|let|var)\\b[^=;]*?|(?:class|(?:async\\s+)?function\\*?)\\s+)(?<![\\w$])(${name})(?![\\w$])`, 'm')
+    : new RegExp(
+        `^(?:export\\s+)?(?:default\\s+)?(?:(?:const|let|var)\\b[^=;]*?|(?:class|(?:async\\s+)?function\\*?)\\s+)(?<![\\w$])(${name})(?![\\w$])`,
+        'm'
+      )
   const match = source && pattern.exec(source)
   if (!match) return undefined
   const lines = source.slice(0, match.index + match[0].length - match[1]!.length).split('\n')

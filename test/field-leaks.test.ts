@@ -3,6 +3,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import type { AuditReport } from '../plugin/index.ts'
 import { type App, createApp, seq } from './app.ts'
 import { bump, composing, service } from './field-fixture.ts'
 

@@ -143,12 +143,10 @@ describe.skipIf(noBrowser)('the live page', () => {
     await generation(page, 'agents').getByText('2', { exact: true }).waitFor()
     const lost = page.locator('.connection.lost').waitFor()
     const loaded = page.waitForEvent('load')
-    const following = app.follow
     await app.server.restart()
     await lost
     await loaded
     await page.locator('.connection.live').waitFor()
-    await following
     // What ran before is history of another server: the new one starts with its own.
     await provider(page, 'agents').locator('.dot.active').waitFor()
     await page.getByText('Nothing was reloaded since').waitFor()

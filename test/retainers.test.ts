@@ -361,3 +361,40 @@ describe('what ends what it has started', () => {
     expect(verdicts).toHaveLength(200)
   }, 120_000)
 })
+
+describe('a search through the heap', () => {
+  test('names the variable of another module that keeps a retired instance, and says it in the terminal', async () => {
+    const app = await createApp({
+      'harness.ts': HARNESS,
+      'agents.ts': `import { history } from './history.ts'\n${provider('history.push(this)')}`,
+      'history.ts': `export const history: object[] = []`
+    })
+    await app.next('ready')
+    await app.edit('agents.ts', bump)
+    expect(await app.next('audit')).toMatchObject({ outcome: 'retained', retainers: [] })
+    const stages: string[] = []
+    app.harness.listen({ progress: ({ stage }) => void stages.push(stage) })
+    const [report] = await app.harness.why()
+    expect(report).toMatchObject({ type: 'why', name: 'agents', generation: 1 })
+    const retainer = report!.found.find(({ object }) => object === 'service 1 of agents 1')?.retainer
+    expect(retainer).toMatchObject({
+      what: 'module-level array "history"',
+      location: { file: `${app.root}/history.ts`, line: 1 }
+    })
+    expect([...new Set(stages)]).toEqual(['snapshot', 'parse', 'search'])
+    expect(app.lines.at(-1)).toContain('module-level array "history"  history.ts:1')
+  }, 60_000)
+
+  test('is not needed where nothing but a timer is left: that is named at once', async () => {
+    clean()
+    const timer = 'const timer = setInterval(() => {}, 1000); planted.push(() => clearInterval(timer)) // planted'
+    const source = provider('', timer)
+    const { app } = await verdict(source)
+    const [report] = await app.harness.why()
+    expect(report).toMatchObject({
+      found: [{ retainer: { what: 'setInterval', location: { line: lineOf(source, '// planted') } } }],
+      ms: { blocked: 0 }
+    })
+    expect(await app.harness.why({ module: `${app.root}/other.ts`, generation: 1 })).toEqual([])
+  })
+})

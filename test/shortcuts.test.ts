@@ -5,7 +5,9 @@ import { bump, files } from './page-fixture.ts'
 import { promptly } from './promptly.ts'
 
 /** An app whose server has bound its keys, as Vite's command does in a terminal. */
-async function inTerminal(options = {}): Promise<{ app: App; press: (key: string) => void; line: (text: string) => Promise<string> }> {
+async function inTerminal(
+  options = {}
+): Promise<{ app: App; press: (key: string) => void; line: (text: string) => Promise<string> }> {
   const { isTTY } = process.stdin
   const { CI } = process.env
   Object.assign(process.stdin, { isTTY: true })
@@ -41,6 +43,7 @@ describe('the keys in the terminal', () => {
   test('list the providers', async () => {
     const { app, press, line } = await inTerminal()
     await app.edit('agents.ts', bump)
+    await app.next('audit')
     press('l')
     expect(await line('providers\n')).toContain('\n  harness 1\n    tools 1\n    agents 2')
     await line('0 open boundaries, 1 live storage')
@@ -70,9 +73,8 @@ describe('the keys in the terminal', () => {
   test('go on after the server has restarted, with the harness that runs then', async () => {
     const { app, press, line } = await inTerminal()
     await app.edit('agents.ts', bump)
-    const following = app.follow()
     await app.server.restart()
-    await following
+    await app.follow()
     press('l')
     expect(await line('providers\n')).toContain('agents 3')
   })

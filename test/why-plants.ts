@@ -1,24 +1,214 @@
-/** A harness whose provider hands parts of itself to everything that could keep them: one way per part. */
-import type { Retainer } from '../plugin/report.ts'
+/** A harness whose provider gives parts of itself to whatever could keep them: one kind of retainer per part. */
 
-/** One way to keep an object, as the provider's module writes it: `part` is the object. */
-interface Plant {
-  /** Imports that the code needs. */
-  imports?: string
-  code: string
-  /** What is said to keep it. */
+/** One kind of retainer. */
+export interface Plant {
+  /** Written in the provider's module; keeps `part`. */
+  plant: string
+  /** What it is said to be. */
   what: string
-  /** The file that is named, and a piece of the line in it. */
+  /** The file that is named, and a piece of the line. */
   at?: [file: string, line: string]
-  /** A thing that is to be named on the way. */
+  /** What is named on the way. */
   via?: string
 }
 
-const files = {
+const HERE = 'agents.ts'
+
+/** By kind; each in a function of its own, so that none shares a scope with another. */
+export const plants: Record<string, Plant> = {
+  'an array of a module': {
+    plant: `remember(part)`,
+    what: 'module-level array "history"',
+    at: ['src/history.ts', 'const history'],
+    via: 'variable "history"[0].part'
+  },
+  'a Map of a module': {
+    plant: `tables.map(part)`,
+    what: 'module-level Map "byName"',
+    at: ['src/tables.ts', 'const byName'],
+    via: 'Map.get("agent 1"): Part'
+  },
+  'a Set of a module': {
+    plant: `tables.set(part)`,
+    what: 'module-level Set "all"',
+    at: ['src/tables.ts', 'const all']
+  },
+  'a WeakMap whose key lives': {
+    plant: `tables.weak(part)`,
+    what: 'module-level WeakMap "notes"',
+    at: ['src/tables.ts', 'const notes']
+  },
+  'an object of a module': {
+    plant: `tables.object(part)`,
+    what: 'module-level object "registry"',
+    at: ['src/tables.ts', 'const registry']
+  },
+  'a variable of a module': {
+    plant: `tables.variable(part)`,
+    what: 'module-level variable "last"',
+    at: ['src/tables.ts', 'let last']
+  },
+  'a closure in an array of another module': {
+    plant: `hooks.push(function onReload() { return part })`,
+    what: 'module-level array "hooks"',
+    at: ['src/hooks.ts', 'export const hooks'],
+    via: 'function onReload'
+  },
+  'a field of a living service': {
+    plant: `ctx.sessions.add(part)`,
+    what: 'property "open" of service "sessions"',
+    at: ['src/sessions.ts', 'class Sessions'],
+    via: 'Map.get("s1"): Part'
+  },
+  'a static field': {
+    plant: `Registry.kept.push(part)`,
+    what: 'static field "kept" of class Registry',
+    at: ['src/registry.ts', 'class Registry']
+  },
+  'a private static field': {
+    plant: `Registry.hide(part)`,
+    what: 'static field "#hidden" of class Registry',
+    at: ['src/registry.ts', 'class Registry']
+  },
+  'a global variable': {
+    plant: `globalThis.whyLeaked = part; undo(() => { delete globalThis.whyLeaked })`,
+    what: 'global variable "whyLeaked"'
+  },
+  'a listener of an EventEmitter': {
+    plant: `bus.on('tick', function onTick() { return part })`,
+    what: 'listener "onTick" on an EventEmitter, event "tick"',
+    at: [HERE, 'onTick'],
+    via: 'variable "bus"'
+  },
+  'one of several listeners, called once': {
+    plant: `bus.on('tock', () => {}); bus.once('tock', function onTock() { return part })`,
+    what: 'listener "onTock" on an EventEmitter, event "tock"',
+    at: [HERE, 'onTock']
+  },
+  'a method bound to it as a listener': {
+    plant: `bus.on('bound', part.speak.bind(part))`,
+    what: 'listener "speak" on an EventEmitter, event "bound"',
+    at: [HERE, 'speak()']
+  },
+  'a listener of a signal': {
+    plant: `const stop = () => part; process.on('SIGUSR2', stop); undo(() => process.off('SIGUSR2', stop))`,
+    what: 'process.on("SIGUSR2") listener "stop"',
+    at: [HERE, 'SIGUSR2']
+  },
+  'a listener of an AbortSignal': {
+    plant: `controller.signal.addEventListener('abort', function onAbort() { return part })`,
+    what: 'listener "onAbort" on an AbortSignal',
+    at: [HERE, 'onAbort']
+  },
+  'a listener of a server': {
+    plant: `const server = createServer(); server.on('connection', function onConnection() { return part })
+      server.listen(0, '127.0.0.1'); undo(() => server.close())`,
+    what: 'listener "onConnection" on a Server, event "connection"',
+    at: [HERE, 'onConnection']
+  },
+  'a listener of Cordis on the root context': {
+    plant: `ctx.root.on('why/told', function onTold() { return part })`,
+    what: 'listener "onTold" on a Cordis context, event "why/told"',
+    at: [HERE, 'onTold']
+  },
+  'an interval': {
+    plant: `const interval = setInterval(() => part, 1e6); undo(() => clearInterval(interval))`,
+    what: 'setInterval',
+    at: [HERE, 'setInterval']
+  },
+  'a long timeout': {
+    plant: `const timeout = setTimeout(function late() { return part }, 1e6); undo(() => clearTimeout(timeout))`,
+    what: 'setTimeout',
+    at: [HERE, 'late']
+  },
+  'an argument of a timeout': {
+    plant: `const timeout = setTimeout(ignore, 1e6, part); undo(() => clearTimeout(timeout))`,
+    what: 'setTimeout',
+    at: ['src/drivers.ts', 'ignore']
+  },
+  'a suspended async function': {
+    plant: `void drive(part)`,
+    what: 'async function drive, suspended',
+    at: ['src/drivers.ts', 'function drive']
+  },
+  'a suspended method of its own': {
+    plant: `void part.wait(never)`,
+    what: 'async function wait, suspended',
+    at: [HERE, 'wait(']
+  },
+  'a generator that is not finished': {
+    plant: `const steps = walk(part); steps.next(); others.push(steps)`,
+    what: 'generator walk, suspended',
+    at: ['src/drivers.ts', 'function* walk']
+  },
+  'a reaction of a promise that never settles': {
+    plant: `void never.then(function onDone() { return part })`,
+    what: 'callback "onDone" of a promise that is not settled',
+    at: [HERE, 'onDone']
+  },
+  'a stored Error': {
+    plant: `note(fail.call(part))`,
+    what: 'stored Error, its stack holds function "fail"',
+    at: ['src/errors.ts', 'const errors'],
+    via: 'variable "errors"'
+  },
+  'the async context of a loop that never ends': {
+    plant: `new AsyncLocalStorage().run(part, () => void loop())`,
+    what: 'async context of the suspended function loop',
+    at: ['src/drivers.ts', 'function loop']
+  },
+  'the async context of an interval': {
+    plant: `const interval = new AsyncLocalStorage().run(part, () => setInterval(ignore, 1e6)); undo(() => clearInterval(interval))`,
+    what: 'async context of a setInterval',
+    at: ['src/drivers.ts', 'ignore']
+  }
+}
+
+const provider = `
+  import { Service } from 'cordis'
+  import { createServer } from 'node:net'
+  import { bus, controller } from './src/bus.ts'
+  import { drive, ignore, loop, never, walk } from './src/drivers.ts'
+  import { note } from './src/errors.ts'
+  import { remember } from './src/history.ts'
+  import { hooks, others } from './src/hooks.ts'
+  import { Registry } from './src/registry.ts'
+  import { tables } from './src/tables.ts'
+
+  // The builtin, not the one that the harness' modules import: that leaves nothing in the frame of a loop.
+  const { AsyncLocalStorage } = process.getBuiltinModule('node:async_hooks')
+  export const version = 1
+  class Part {
+    speak() {}
+    async wait(promise) { await promise; return this }
+  }
+  function fail(this: Part) { return new Error('stored') }
+  const plants = {
+${Object.entries(plants)
+  .map(([kind, { plant }]) => `    ${JSON.stringify(kind)}: (part, ctx) => { ${plant} }`)
+  .join(',\n')}
+  }
+  export default class Agents extends Service {
+    static inject = ['sessions']
+    parts: Record<string, Part> = {}
+    constructor(ctx: any) {
+      super(ctx, 'agents')
+      if (version > 1) return
+      for (const [kind, plant] of Object.entries<any>(plants)) plant(this.parts[kind] = new Part(), ctx)
+    }
+  }`
+
+/** The files of the harness. */
+export const files: Record<string, string> = {
+  'harness.ts': `
+    import Agents from './agents.ts'
+    import Sessions from './src/sessions.ts'
+    export default function harness(ctx: any) { ctx.plugin(Sessions); ctx.plugin(Agents) }`,
+  [HERE]: provider,
   'src/history.ts': `
     let counter = 0
     const history: object[] = []
-    export function remember(part: object) { counter++; history.push({ part, counter }) }`,
+    export function remember(part: object) { history.push({ part, counter: counter++ }) }`,
   'src/tables.ts': `
     const byName = new Map<string, object>()
     const all = new Set<object>()
@@ -35,33 +225,41 @@ const files = {
       read: () => last
     }`,
   'src/hooks.ts': `
-    export const [hooks, others]: (() => unknown)[][] = [[], []]`,
+    export const hooks: (() => unknown)[] = []
+    export const others: unknown[] = []`,
   'src/bus.ts': `
     import { EventEmitter } from 'node:events'
-    export const bus = new EventEmitter()`,
+    export const bus = new EventEmitter()
+    export const controller = new AbortController()`,
   'src/drivers.ts': `
     export const never = new Promise<void>(() => {})
+    export const ignore = () => {}
     export async function drive(part: object) {
       await never
       return part
     }
     export async function loop() {
-      for (;;) await gate('loop').promise
+      for (;;) await new Promise(resolve => setImmediate(resolve)).then(() => never)
     }
-    export const waiting = async (part: { sleep(): Promise<void> }) => {
-      await part.sleep()
-      return part
+    export function* walk(part: object) {
+      yield 1
+      yield part
     }`,
   'src/errors.ts': `
     const errors: Error[] = []
     export const note = (error: Error) => errors.push(error)`,
   'src/registry.ts': `
-    export class Registry { static kept: object[] = []; static #hidden: object; static hide(part: object) { Registry.#hidden = part } }`,
+    export class Registry {
+      static kept: object[] = []
+      static #hidden: object
+      static hide(part: object) { Registry.#hidden = part }
+      static read() { return Registry.#hidden }
+    }`,
   'src/sessions.ts': `
     import { Service } from 'cordis'
     export default class Sessions extends Service {
-      #open = new Map<string, object>()
+      open = new Map<string, object>()
       constructor(ctx: any) { super(ctx, 'sessions') }
-      add(part: object) { this.#open.set('s1', part) }
+      add(part: object) { this.open.set('s1', part) }
     }`
-} satisfies Record<string, string>
+}

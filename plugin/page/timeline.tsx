@@ -65,9 +65,11 @@ const Row = memo(function Row({ report, root, longest, isNewest }: RowOf) {
           {generations(report)}
           {report.failures.length > 0 && <span class="state kept"> {plural(report.failures.length, 'failure')}</span>}
         </span>
-        <span class="row-cause dim">{report.cause.map(file => shorten(file, root)).join(', ')}</span>
-        {/* The root: a drain of seconds would make a bar of milliseconds vanish. */}
-        <StepBar report={report} share={Math.sqrt(total / longest)} />
+        <span class="row-cause dim">
+          <bdi>{report.cause.map(file => shorten(file, root)).join(', ')}</bdi>
+        </span>
+        {/* Its logarithm: beside a drain of seconds a bar of milliseconds would vanish. */}
+        <StepBar report={report} share={Math.log1p(total) / Math.log1p(longest)} />
         <span class="row-total">{duration(total)}</span>
       </button>
       {isOpen && <Details id={id} report={report} root={root} />}

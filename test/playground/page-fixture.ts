@@ -67,6 +67,12 @@ export class Playground {
     return this.agent(agent).locator(`[data-kind="${kind}"]`)
   }
 
+  /** What is shown in an agent's conversation, in its order. */
+  async kinds(agent: string): Promise<(string | null)[]> {
+    const entries = await this.agent(agent).locator('[data-kind]').all()
+    return Promise.all(entries.map(entry => entry.getAttribute('data-kind')))
+  }
+
   /** A ready-made edit. */
   edit(id: string) {
     return this.page.locator(`[data-edit="${id}"]`)

@@ -86,6 +86,21 @@ describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_0
     await promptly(playground.untilNobodyListens('agent/delta'), 'the end of the page')
   })
 
+  test('keeps a prompt for an agent that is away until it is back', async () => {
+    const delay = `yield () => new Promise<void>(resolve => setTimeout(resolve, 2000))`
+    const playground = await new Playground(copy =>
+      copy.edit('playground/providers/agents.ts', source =>
+        source.replace('yield initiators.closeOnUnload', `${delay}\n$&`)
+      )
+    ).open()
+    playground.copy.edit('playground/providers/agents.ts', source => `${source}\nexport const edition = 2\n`)
+    await playground.agent('ada').locator('.state.is-away').waitFor()
+    await playground.ask('ada', 'use add 20 22')
+    expect(await playground.answer('ada', 'About')).toContain('20 + 22 = 42')
+    const kinds = await playground.kinds('ada')
+    expect(kinds.filter(kind => kind !== 'reload')).toEqual(['prompt', 'step', 'answer'])
+  })
+
   test('says that there is no harness yet, and that the server is gone', async () => {
     const playground = new Playground(copy =>
       copy.edit('playground/harness.ts', source => `${source}\nthrow new Error('no')\n`)
