@@ -20,7 +20,7 @@ const CHROMIUM = [
 ].find(path => path && existsSync(path))
 
 const root = mkdtempSync(join(tmpdir(), 'harness-hmr-screenshots-'))
-for (const name of ['package.json', 'vite.config.ts', 'plugin', 'playground']) {
+for (const name of ['package.json', 'tsconfig.json', 'vite.config.ts', 'plugin', 'playground']) {
   cpSync(join(repository, name), join(root, name), { recursive: true, filter: path => !/\.(sessions|scratch)/.test(path) })
 }
 symlinkSync(join(repository, 'node_modules'), join(root, 'node_modules'), 'junction')
@@ -39,6 +39,8 @@ createInterface({ input: server.stdout }).on('line', line => {
 
 /** The next line of a type. */
 const next = type => new Promise(resolve => waiting.set(type, resolve))
+
+const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 
 /** Saves a provider of the playground, and waits until that has ended somehow. */
 async function edit(file, change) {
@@ -61,31 +63,33 @@ const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-s
 try {
   const open = async (url, colorScheme) => {
     const viewport = { width: 1280, height: 960 }
-    const page = await browser.newPage({ viewport, colorScheme, deviceScaleFactor: 2 })
+    const page = await browser.newPage({ viewport, colorScheme, deviceScaleFactor: 1.5 })
     await page.goto(url)
     return page
   }
-  const pages = {
-    'page-light': await open(live, 'light'),
-    'page-dark': await open(live, 'dark'),
-    'playground-light': await open(playground, 'light'),
-    'playground-dark': await open(playground, 'dark')
-  }
-  await pages['page-light'].locator('.connection.live').waitFor()
+  const shoot = (page, name, fullPage = false) => page.screenshot({ path: join(here, `${name}.png`), fullPage })
+  const talks = [await open(playground, 'light'), await open(playground, 'dark')]
+  const looks = [await open(live, 'light'), await open(live, 'dark')]
+  await looks[0].locator('.connection.live').waitFor()
+  // Time to talk, before and after a reload.
+  await pause(5000)
+  await edit('agents.ts', saved)
+  await pause(5000)
+  for (const [i, page] of talks.entries()) await shoot(page, `playground-${i === 0 ? 'light' : 'dark'}`)
   for (let i = 0; i < 3; i++) {
     await edit('prompt.ts', saved)
     await edit('agents.ts', saved)
   }
   await edit('tools.ts', leak)
   await edit('tools.ts', mended)
-  await pages['page-light'].locator('.verdict.retained').first().waitFor()
+  await looks[0].locator('.verdict.retained').first().waitFor()
   await edit('llm.ts', source => `${source}export const broken = (\n`)
-  await edit('llm.ts', source => source.replace('export const broken = (\n', ''))
+  await edit('llm.ts', source => source.replace('export const broken = (\n', '// mended\n'))
   await edit('agents.ts', saved)
   await edit('llm.ts', source => `${source}export const latency: number = )\n`)
-  // The agents go on for a while, so that there is something to see of them.
-  await new Promise(resolve => setTimeout(resolve, 2500))
-  for (const [name, page] of Object.entries(pages)) await page.screenshot({ path: join(here, `${name}.png`) })
+  await looks[0].locator('.boundary-label').first().waitFor()
+  await pause(1500)
+  for (const [i, page] of looks.entries()) await shoot(page, `page-${i === 0 ? 'light' : 'dark'}`, true)
 } finally {
   await browser.close()
   server.kill()

@@ -172,7 +172,11 @@ export class Harness {
     if (!running) return []
     const onProgress: WhyOptions['onProgress'] = (stage, fraction) =>
       this.#tell('progress', { what: 'why', stage, fraction })
-    const reports = await whyRetained(running, { onProgress, signal: this.#stopped.signal }, only)
+    const reports = await whyRetained(
+      running,
+      { root: this.#env.config.root, onProgress, signal: this.#stopped.signal },
+      only
+    )
     for (const report of reports) this.#tell('why', report)
     return reports
   }
@@ -290,17 +294,18 @@ export class Harness {
     const news = [...saved].filter(([file, content]) => !this.#dirty.has(file) || this.#dirty.get(file) !== content)
     if (news.length === 0 && modules.length === 0) return
     const dirty = new Map([...this.#dirty, ...news])
-    if (await this.#reload({ files: [...dirty.keys()], modules, frozen: [] })) return this.#dirty.clear()
-    // Then alone: what could not be reloaded before goes on as it is.
     const files = news.map(([file]) => file)
     const frozen = [...this.#dirty.keys()].filter(file => !files.includes(file))
-    const isWorthIt = files.length + modules.length > 0 && frozen.length > 0
-    if (isWorthIt && (await this.#reload({ files, modules, frozen }))) for (const file of files) dirty.delete(file)
+    const isFirstOfTwo = frozen.length > 0
+    const all = { files: [...dirty.keys()], modules, frozen: [] }
+    if (await this.#reload(all, isFirstOfTwo)) return this.#dirty.clear()
+    // Then alone: what could not be reloaded before goes on as it is.
+    if (isFirstOfTwo && (await this.#reload({ files, modules, frozen }))) for (const file of files) dirty.delete(file)
     this.#dirty = dirty
   }
 
-  /** Whether the newest content of the files is what runs afterwards. */
-  async #reload(cause: Cause): Promise<boolean> {
+  /** Whether the newest content of the files is what runs afterwards; if not, and `retried`, another try follows. */
+  async #reload(cause: Cause, retried = false): Promise<boolean> {
     const { running } = this
     if (!running) return true
     for (const file of cause.files) running.host.invalidate(file)
@@ -316,11 +321,13 @@ export class Harness {
       ...this.#browsers.removeLeftovers((module, version) => version !== host.version(host.exports(module)))
     )
     report.time = Date.now()
+    const isLive = report.outcome !== 'kept' && report.outcome !== 'rolled-back'
+    if (retried && !isLive) report.retried = true
     keep(this.#reports, report)
     this.#tell('reload', report)
     // In the harness too: an agent that edited its own provider learns the outcome there.
     running.fibers.emit('harness-hmr/report', report)
-    return report.outcome !== 'kept' && report.outcome !== 'rolled-back'
+    return isLive
   }
 
   #audited(report: AuditReport): void {

@@ -63,6 +63,8 @@ export interface ReloadReport {
   /** Why it was ignored, or why the whole harness restarted. */
   reason?: string
   error?: ReportError
+  /** The same is tried again, without the files that had failed before; that report follows. */
+  retried?: true
   /** What failed beside, and did not stop the reload: disposers, an old version that did not come back. */
   failures: string[]
   providers: ProviderReport[]
@@ -170,9 +172,7 @@ export function retainerLine({ what, location }: Retainer, root: string): string
 export function whyLine({ name, generation, found, ms }: WhyReport, root: string): string {
   const head = `${colors.bold(`${name} ${generation}`)} is kept`
   const lines = found.map(({ object, retainer }) => {
-    const way = retainer.path?.length
-      ? `\n    ${colors.dim(retainer.path.map(step => relativePaths(step, root)).join(' → '))}`
-      : ''
+    const way = retainer.path?.length ? `\n    ${colors.dim(retainer.path.join(' → '))}` : ''
     return `\n  ${object}: ${retainerLine(retainer, root)}${way}`
   })
   const took = ms.total > 0 ? `  ${colors.dim(`searched in ${(ms.total / 1000).toFixed(1)} s`)}` : ''
@@ -215,11 +215,8 @@ function times({ ms, providers }: ReloadReport): string[] {
   ]
 }
 
-function relativePaths(text: string, root: string): string {
-  return text.replaceAll(`${root}/`, '')
-}
-
-function shorten(file: string, root: string): string {
+/** A file as it is named in the terminal: relative to the root, unless it lies outside. */
+export function shorten(file: string, root: string): string {
   const short = relative(root, file)
   return short.startsWith('..') ? file : short
 }

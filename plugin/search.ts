@@ -11,7 +11,7 @@ import { type Named, why, type WhyOptions } from './why.ts'
  */
 export async function whyRetained(
   running: Running & { auditor: Auditor },
-  options: Pick<WhyOptions, 'onProgress' | 'signal'>,
+  options: Pick<WhyOptions, 'root' | 'onProgress' | 'signal'>,
   only?: Generation
 ): Promise<WhyReport[]> {
   const { auditor } = running

@@ -55,12 +55,19 @@ export function findAnchor(way: Way): Anchor | undefined {
   return undefined
 }
 
-/** Names the function of a closure: a wrapper's (`once`, `bind`) is the one that it calls. */
-export function describeFunction({ heap, code }: Way, closure: number): { name: string; at: At | undefined } {
-  const inner = heap.get(closure, 'listener') ?? heap.get(closure, 'bound_function')
-  const node = inner !== undefined && heap.type(inner) === 'closure' ? inner : closure
+/** Names a function: of a wrapper (`once`, `bind`, a proxy) the one that it calls. */
+export function describeFunction({ heap, code }: Way, node: number): { name: string; at: At | undefined } {
+  const wrapped = heap.isNamed(node, 'system / JSProxy')
+    ? closuresOf(heap, node)[0]
+    : (heap.get(node, 'listener') ?? heap.get(node, 'bound_function'))
+  const closure = wrapped !== undefined && heap.type(wrapped) === 'closure' ? wrapped : node
+  return { name: heap.type(closure) === 'closure' ? heap.name(closure) : '', at: userPlace(code, closure) }
+}
+
+/** Where a function or an object's class is written, unless by Node. */
+export function userPlace(code: Code, node: number): At | undefined {
   const place = code.place(node)
-  return { name: heap.name(node), at: code.owner(place?.script) === 'node' ? undefined : place }
+  return code.owner(place?.script) === 'node' ? undefined : place
 }
 
 /** The function of a suspended call; `undefined` for what is none. */
@@ -74,7 +81,7 @@ export function suspended(way: Way, node: number): { name: string; at: At | unde
 
 const quoted = (name: string) => (name ? ` "${name}"` : '')
 const bare = (name: string) => (name ? ` ${name}` : '')
-const article = (noun: string) => `${/^[aeiou]/i.test(noun) ? 'an' : 'a'} ${noun}`
+const article = (noun: string) => `${/^(?:[AEIOUaeiou]|FS|HTTP)/.test(noun) ? 'an' : 'a'} ${noun}`
 
 /** `setTimeout`, `setInterval` or `setImmediate`, with the place of its callback. */
 function describeTimer(way: Way, node: number): Anchor | undefined {
@@ -87,6 +94,11 @@ function describeTimer(way: Way, node: number): Anchor | undefined {
   const once = repeat !== undefined && heap.type(repeat) === 'hidden'
   const what = kind === 'Immediate' ? 'setImmediate' : once ? 'setTimeout' : 'setInterval'
   return { what, at: callback === undefined ? undefined : describeFunction(way, callback).at }
+}
+
+/** Timers of one duration are a list: one keeps the next only as far as V8 is concerned. */
+export function isNeighbour({ name }: Edge): boolean {
+  return name === '_idleNext' || name === '_idlePrev'
 }
 
 const timer: Finder = (way, i) => {
@@ -114,15 +126,24 @@ const listener: Finder = (way, i) => {
   return { what: `listener${quoted(found?.name ?? '')} on ${article(emitter)}, event "${event}"`, at: found?.at }
 }
 
-/** Node's `EventTarget` keeps a list of `Listener`s per event. */
+/** Node's `EventTarget` has a Map of events, and for each a list of `Listener`s. */
 const targetListener: Finder = (way, i) => {
-  if (way.name(i) !== 'Listener') return undefined
   const { heap, nodes } = way
-  const callback = heap.get(nodes[i], 'callback')
-  if (callback === undefined || heap.type(callback) !== 'closure') return undefined
+  const callback = way.name(i) === 'Listener' ? heap.get(nodes[i], 'callback') : undefined
+  if (callback === undefined) return undefined
   const target = way.edges.findLastIndex(({ name }, at) => at < i && name === '<symbol kEvents>')
+  const isSignal = heap.get(nodes[target], '<symbol kAborted>') !== undefined
+  const kind = target < 0 ? 'EventTarget' : isSignal ? 'AbortSignal' : way.name(target)
+  // Target, Map, its table, an entry.
+  const event = target < 0 ? undefined : keyOf(way, target + 3)
   const { name, at } = describeFunction(way, callback)
-  return { what: `listener${quoted(name)} on ${article(target < 0 ? 'EventTarget' : way.name(target))}`, at }
+  return { what: `listener${quoted(name)} on ${article(kind)}${event ? `, event "${event}"` : ''}`, at }
+}
+
+/** The key of an entry in the table of a Map, which stands before its value; a number is not shown. */
+export function keyOf({ heap, nodes, edges }: Way, i: number): string | undefined {
+  const key = heap.get(nodes[i - 1], String(Number(edges[i - 1]?.name) - 1))
+  return key !== undefined && heap.type(key) === 'string' ? heap.name(key) : undefined
 }
 
 /** Cordis keeps `_hooks[event]`, an array of `{ ctx, callback }`. */
@@ -150,7 +171,10 @@ const asyncContext: Finder = (way, i) => {
     const carrier = describeCarrier(way, way.nodes[at]!)
     if (carrier) return { what: `async context of ${carrier.what}`, at: carrier.at }
   }
-  const holder = way.name(isFrame ? i - 1 : i)
+  const handle = way.nodes[isFrame ? i - 1 : i]!
+  // Node's handles know the object that the user has.
+  const holder = way.heap.name(way.heap.get(handle, '<symbol owner_symbol>') ?? handle)
+  if (holder === '(Global handles)') return { what: 'async context of a handle of Node itself' }
   return { what: `async context of ${holder.startsWith('(') ? 'what runs now' : article(holder)}` }
 }
 
@@ -158,24 +182,35 @@ function describeCarrier(way: Way, node: number): Anchor | undefined {
   const { heap } = way
   const found = describeTimer(way, node)
   if (found) return { what: `a ${found.what}`, at: found.at }
+  const callbacks = heap.isNamed(node, 'system / PromiseReaction') ? closuresOf(heap, node) : []
+  const named = callbacks.map(closure => describeFunction(way, closure)).find(({ at }) => at)
+  if (named) return { what: `the callback${quoted(named.name)} of a promise`, at: named.at }
   const call = suspended(way, node) ?? awaiting(way, node)
-  if (call) return { what: `the suspended function${bare(call.name)}`, at: call.at }
-  if (heap.name(node) !== 'system / PromiseReaction') return undefined
-  const callbacks = heap.edges(node).filter(({ to, type }) => type !== 'weak' && heap.type(to) === 'closure')
-  const named = callbacks.map(({ to }) => describeFunction(way, to)).find(({ at }) => at)
-  return named && { what: `the callback${quoted(named.name)} of a promise`, at: named.at }
+  return call && { what: `the suspended function${bare(call.name)}`, at: call.at }
 }
 
-/** Who awaits a promise, or has a reaction on it. */
-function awaiting(way: Way, node: number): { name: string; at: At | undefined } | undefined {
+/** So many promises that are each resolved with the next are followed. */
+const CHAIN = 5
+
+/** The function that awaits a promise, itself or through promises that are resolved with it. */
+function awaiting(way: Way, node: number, depth = 0): { name: string; at: At | undefined } | undefined {
   const { heap } = way
-  const reaction = heap.name(node) === 'Promise' ? heap.get(node, 'reactions_or_result') : node
-  if (reaction === undefined || heap.name(reaction) !== 'system / PromiseReaction') return undefined
-  for (const { to } of heap.edges(reaction)) {
-    const call = heap.type(to) === 'closure' ? heap.get(to, 'context', 'extension') : undefined
+  const reaction = heap.isNamed(node, 'Promise') ? heap.get(node, 'reactions_or_result') : node
+  if (depth === CHAIN || reaction === undefined || !heap.isNamed(reaction, 'system / PromiseReaction')) return undefined
+  const scopes = closuresOf(heap, reaction).flatMap(closure => heap.get(closure, 'context') ?? [])
+  for (const scope of scopes) {
+    const call = heap.get(scope, 'extension')
     if (call !== undefined) return suspended(way, call)
   }
-  return undefined
+  const promises = [reaction, ...scopes].flatMap(holder => heap.edges(holder).map(({ to }) => to))
+  return promises
+    .filter(to => heap.isNamed(to, 'Promise'))
+    .map(promise => awaiting(way, promise, depth + 1))
+    .find(Boolean)
+}
+
+function closuresOf(heap: Heap, node: number): number[] {
+  return heap.edges(node).flatMap(({ to, type }) => (type !== 'weak' && heap.type(to) === 'closure' ? [to] : []))
 }
 
 const error: Finder = (way, i) => {
@@ -195,9 +230,7 @@ function functionOfFrame(way: Way, stack: number): { name: string; at: At | unde
   const frame = nodes[stack + 1]
   if (frame === undefined) return undefined
   const isInfo = heap.name(frame) === 'system / CallSiteInfo'
-  const closure = isInfo
-    ? heap.edges(frame).find(({ to, type }) => type !== 'weak' && heap.type(to) === 'closure')?.to
-    : heap.get(nodes[stack], String(Number(edges[stack]!.name) + 1))
+  const closure = isInfo ? closuresOf(heap, frame)[0] : heap.get(nodes[stack], String(Number(edges[stack]!.name) + 1))
   return closure !== undefined && heap.type(closure) === 'closure' ? describeFunction(way, closure) : undefined
 }
 
@@ -216,10 +249,10 @@ const variable: Finder = (way, i) => {
   if (script === undefined || edge?.type !== 'context') return undefined
   const owner = way.code.owner(script)
   if (owner === 'retired') return undefined
-  const name = String(edge.name)
-  // The parameters of Vite's import are no variable of the user's.
+  // What Vite calls imports and the default export.
+  const name = String(edge.name).replace('__vite_ssr_export_default__', 'default')
   if (name.startsWith('__vi_')) return undefined
-  if (owner === 'node') return { what: `Node's own variable "${name}"` }
+  if (owner === 'node') return { what: `variable "${name}" of Node itself` }
   const kind = (i + 1 < way.nodes.length - 1 && KINDS[way.name(i + 1)]) || 'variable'
   const whose = owner === 'own' ? ' of harness-hmr' : ''
   return { what: `module-level ${kind} "${name}"${whose}`, at: { script, variable: name } }
@@ -251,15 +284,14 @@ const livingObject: Finder = (way, i) => {
   const name = way.alive.get(node)
   const edge = way.edges[i]
   if (name === undefined || !edge) return undefined
-  const place = way.code.place(node)
   return {
     what: edge.type === 'property' ? `property "${edge.name}" of ${name}` : name,
-    at: way.code.owner(place?.script) === 'node' ? undefined : place
+    at: userPlace(way.code, node)
   }
 }
 
 const ownOfNode: Finder = (way, i) => {
-  if (way.name(i) === 'HTTPParser') return { what: 'HTTP parser in a pool of Node’s own' }
+  if (way.name(i) === 'HTTPParser') return { what: 'HTTP parser of Node itself' }
   const edge = way.edges[i - 1]
   if (edge && /DevTools console|inspector/i.test(String(edge.name)) && edge.type === 'internal')
     return { what: 'the console of a debugger' }

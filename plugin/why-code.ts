@@ -9,8 +9,8 @@ export interface Place {
   column: number
 }
 
-/** Where something was written: a place, or the declaration of a variable at the level of a module. */
-export type At = Place | { script: string; variable: string }
+/** Where something was written: a place, the declaration of a variable at the level of a module, or a module. */
+export type At = Place | { script: string; variable?: string }
 
 /**
  * Whose a script is: of a module that runs, of a version of one that was replaced, of this package, of Node, or of another

@@ -1,5 +1,14 @@
 /** A way through the heap in a user's words. */
-import { type Anchor, describeFunction, findAnchor, suspended, Way } from './why-anchors.ts'
+import {
+  type Anchor,
+  describeFunction,
+  findAnchor,
+  isNeighbour,
+  keyOf,
+  suspended,
+  userPlace,
+  Way
+} from './why-anchors.ts'
 import type { At, Code } from './why-code.ts'
 import type { Edge, Heap } from './why-heap.ts'
 import type { Path } from './why-search.ts'
@@ -53,8 +62,10 @@ function lastResort(way: Way): Anchor {
 function stepsOf(way: Way): Step[] {
   const steps: Step[] = []
   let names = ''
+  const start = way.edges.findLastIndex(isNeighbour) + 1
   for (const [i, node] of way.nodes.entries()) {
-    if (i > 0) names += nameOf(way, i)
+    if (i < start) continue
+    if (i > start) names += nameOf(way, i)
     const step = describe(way, node, i)
     if (!step) continue
     // A plain container is told by the name of what is in it.
@@ -71,14 +82,8 @@ function nameOf(way: Way, i: number): string {
   if (type === 'context') return `variable "${name}"`
   if (type === 'property') return String(name).startsWith('<') ? `[${String(name).slice(1, -1)}]` : `.${name}`
   if (type === 'element') return way.name(i - 1).startsWith('(') ? '' : `[${name}]`
-  if (way.name(i - 2) === 'Map' && way.edges[i - 2]?.name === 'table') return entryOf(way, i)
-  return ''
-}
-
-/** In the table of a Map, the key stands before its value; a number is not shown. */
-function entryOf(way: Way, i: number): string {
-  const key = way.heap.get(way.nodes[i - 1], String(Number(way.edges[i - 1]!.name) - 1))
-  return key !== undefined && way.heap.type(key) === 'string' ? `.get(${JSON.stringify(way.heap.name(key))})` : ''
+  const key = way.name(i - 2) === 'Map' && way.edges[i - 2]?.name === 'table' ? keyOf(way, i) : undefined
+  return key === undefined ? '' : `.get(${JSON.stringify(key)})`
 }
 
 function describe(way: Way, node: number, i: number): Step | undefined {
@@ -87,7 +92,7 @@ function describe(way: Way, node: number, i: number): Step | undefined {
   if (living !== undefined) return { text: living, at: userPlace(code, node) }
   const script = code.modules.get(node)
   if (script !== undefined && way.edges[i]?.type === 'context')
-    return code.owner(script) === 'node' ? undefined : { text: 'module', at: { script, line: 0, column: 0 } }
+    return code.owner(script) === 'node' ? undefined : { text: 'module', at: { script } }
   const type = heap.type(node)
   if (type === 'closure') {
     const { name, at } = describeFunction(way, node)
@@ -97,9 +102,4 @@ function describe(way: Way, node: number, i: number): Step | undefined {
   const call = suspended(way, node)
   if (call) return { text: `suspended function${call.name ? ` ${call.name}` : ''}`, at: call.at }
   return { text: heap.name(node) }
-}
-
-function userPlace(code: Code, node: number): At | undefined {
-  const place = code.place(node)
-  return code.owner(place?.script) === 'node' ? undefined : place
 }

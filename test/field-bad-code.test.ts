@@ -161,6 +161,17 @@ test('a file that is saved cut off at any line unmounts nothing, and runs when i
   expect(app.service('agents')['version']).toBe(2)
 })
 
+test('while a provider is broken, a save of another is tried with it and then alone, and only the second report is final', async () => {
+  const app = await createApp(files)
+  await app.next('ready')
+  await app.edit('agents.ts', source => `${source}\n =`)
+  const first = await app.edit('tools.ts', bump)
+  expect(first).toMatchObject({ outcome: 'kept', retried: true })
+  const second = await app.next('reload')
+  expect(second).toMatchObject({ outcome: 'reloaded', cause: [`${app.root}/tools.ts`] })
+  expect(second.retried).toBeUndefined()
+})
+
 test('while a provider is broken, the timers of the others go on', async () => {
   const ticks = `const timer = setInterval(() => gate('tick ' + this.ticks++).resolve(), 1)\nctx.effect(() => () => clearInterval(timer))`
   const app = await createApp({

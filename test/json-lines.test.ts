@@ -24,7 +24,7 @@ describe('lines of JSON', () => {
     const next = (type: string) => server.until(`a line of type ${type}`, () => told().find(line => line.type === type))
     const ready = await next('ready')
     expect(ready).toMatchObject({ failed: [], page: expect.stringMatching(/^http.*\/__harness\/$/) as string })
-    expect((await fetch(ready['page'] as string)).status).toBe(200)
+    expect(await (await fetch(ready['page'] as string)).text()).toContain('<title>harness-hmr</title>')
     copy.edit('playground/providers/tools.ts', source => `${source}\n// saved`)
     const reload = await next('reload')
     expect(reload).toMatchObject({ outcome: 'reloaded', providers: [{ name: 'tools', from: 1, to: 2 }] })

@@ -26,7 +26,7 @@ export const plants: Record<string, Plant> = {
     plant: `tables.map(part)`,
     what: 'module-level Map "byName"',
     at: ['src/tables.ts', 'const byName'],
-    via: 'Map.get("agent 1"): Part'
+    via: '.get("agent 1"): Part'
   },
   'a Set of a module': {
     plant: `tables.set(part)`,
@@ -37,6 +37,11 @@ export const plants: Record<string, Plant> = {
     plant: `tables.weak(part)`,
     what: 'module-level WeakMap "notes"',
     at: ['src/tables.ts', 'const notes']
+  },
+  'a default export': {
+    plant: `defaults.one = part`,
+    what: 'module-level object "default"',
+    at: ['src/defaults.ts', 'export default']
   },
   'an object of a module': {
     plant: `tables.object(part)`,
@@ -57,8 +62,8 @@ export const plants: Record<string, Plant> = {
   'a field of a living service': {
     plant: `ctx.sessions.add(part)`,
     what: 'property "open" of service "sessions"',
-    at: ['src/sessions.ts', 'class Sessions'],
-    via: 'Map.get("s1"): Part'
+    at: ['src/sessions.ts', 'constructor('],
+    via: '.get("s1"): Part'
   },
   'a static field': {
     plant: `Registry.kept.push(part)`,
@@ -71,7 +76,7 @@ export const plants: Record<string, Plant> = {
     at: ['src/registry.ts', 'class Registry']
   },
   'a global variable': {
-    plant: `globalThis.whyLeaked = part; undo(() => { delete globalThis.whyLeaked })`,
+    plant: `globalThis.whyLeaked = part`,
     what: 'global variable "whyLeaked"'
   },
   'a listener of an EventEmitter': {
@@ -81,7 +86,7 @@ export const plants: Record<string, Plant> = {
     via: 'variable "bus"'
   },
   'one of several listeners, called once': {
-    plant: `bus.on('tock', () => {}); bus.once('tock', function onTock() { return part })`,
+    plant: `bus.on('tock', ignore); bus.once('tock', function onTock() { return part })`,
     what: 'listener "onTock" on an EventEmitter, event "tock"',
     at: [HERE, 'onTock']
   },
@@ -91,18 +96,18 @@ export const plants: Record<string, Plant> = {
     at: [HERE, 'speak()']
   },
   'a listener of a signal': {
-    plant: `const stop = () => part; process.on('SIGUSR2', stop); undo(() => process.off('SIGUSR2', stop))`,
+    plant: `const stop = () => part; process.on('SIGUSR2', stop)`,
     what: 'process.on("SIGUSR2") listener "stop"',
     at: [HERE, 'SIGUSR2']
   },
   'a listener of an AbortSignal': {
     plant: `controller.signal.addEventListener('abort', function onAbort() { return part })`,
-    what: 'listener "onAbort" on an AbortSignal',
+    what: 'listener "onAbort" on an AbortSignal, event "abort"',
     at: [HERE, 'onAbort']
   },
   'a listener of a server': {
     plant: `const server = createServer(); server.on('connection', function onConnection() { return part })
-      server.listen(0, '127.0.0.1'); undo(() => server.close())`,
+      server.listen(0, '127.0.0.1'); handles.push(server)`,
     what: 'listener "onConnection" on a Server, event "connection"',
     at: [HERE, 'onConnection']
   },
@@ -111,18 +116,32 @@ export const plants: Record<string, Plant> = {
     what: 'listener "onTold" on a Cordis context, event "why/told"',
     at: [HERE, 'onTold']
   },
+  'a parser in the pool of node:http': {
+    plant: `const { parsers } = process.getBuiltinModule('_http_common'); const parser = parsers.alloc()
+      parser.onIncoming = () => part; parsers.list.push(parser); handles.push({ close: () => { parser.onIncoming = null } })`,
+    what: 'HTTP parser of Node itself'
+  },
+  'a watched folder': {
+    plant: `handles.push(watch('.', function onChange() { return part }))`,
+    what: 'listener "onChange" on an FSWatcher, event "change"',
+    at: [HERE, 'onChange']
+  },
+  'the async context of a server': {
+    plant: `const server = new AsyncLocalStorage().run(part, () => createServer().listen(0, '127.0.0.1')); handles.push(server)`,
+    what: 'async context of a Server'
+  },
   'an interval': {
-    plant: `const interval = setInterval(() => part, 1e6); undo(() => clearInterval(interval))`,
+    plant: `const interval = setInterval(() => part, 1e6); handles.push(interval)`,
     what: 'setInterval',
     at: [HERE, 'setInterval']
   },
   'a long timeout': {
-    plant: `const timeout = setTimeout(function late() { return part }, 1e6); undo(() => clearTimeout(timeout))`,
+    plant: `const timeout = setTimeout(function late() { return part }, 1e6); handles.push(timeout)`,
     what: 'setTimeout',
     at: [HERE, 'late']
   },
   'an argument of a timeout': {
-    plant: `const timeout = setTimeout(ignore, 1e6, part); undo(() => clearTimeout(timeout))`,
+    plant: `const timeout = setTimeout(ignore, 1e6, part); handles.push(timeout)`,
     what: 'setTimeout',
     at: ['src/drivers.ts', 'ignore']
   },
@@ -147,7 +166,8 @@ export const plants: Record<string, Plant> = {
     at: [HERE, 'onDone']
   },
   'a stored Error': {
-    plant: `note(fail.call(part))`,
+    // On a stack of its own: that of the constructor holds the whole provider.
+    plant: `void Promise.resolve(part).then(self => note(fail.call(self)))`,
     what: 'stored Error, its stack holds function "fail"',
     at: ['src/errors.ts', 'const errors'],
     via: 'variable "errors"'
@@ -158,7 +178,7 @@ export const plants: Record<string, Plant> = {
     at: ['src/drivers.ts', 'function loop']
   },
   'the async context of an interval': {
-    plant: `const interval = new AsyncLocalStorage().run(part, () => setInterval(ignore, 1e6)); undo(() => clearInterval(interval))`,
+    plant: `const interval = new AsyncLocalStorage().run(part, () => setInterval(ignore, 1e6)); handles.push(interval)`,
     what: 'async context of a setInterval',
     at: ['src/drivers.ts', 'ignore']
   }
@@ -166,8 +186,10 @@ export const plants: Record<string, Plant> = {
 
 const provider = `
   import { Service } from 'cordis'
+  import { watch } from 'node:fs'
   import { createServer } from 'node:net'
   import { bus, controller } from './src/bus.ts'
+  import defaults from './src/defaults.ts'
   import { drive, ignore, loop, never, walk } from './src/drivers.ts'
   import { note } from './src/errors.ts'
   import { remember } from './src/history.ts'
@@ -224,6 +246,9 @@ export const files: Record<string, string> = {
       variable: (part: object) => { last = part },
       read: () => last
     }`,
+  'src/defaults.ts': `
+    const other = 1
+    export default { other }`,
   'src/hooks.ts': `
     export const hooks: (() => unknown)[] = []
     export const others: unknown[] = []`,
@@ -239,7 +264,7 @@ export const files: Record<string, string> = {
       return part
     }
     export async function loop() {
-      for (;;) await new Promise(resolve => setImmediate(resolve)).then(() => never)
+      for (;;) await Promise.resolve().then(() => never)
     }
     export function* walk(part: object) {
       yield 1

@@ -68,7 +68,8 @@ export class SelfEdit {
   }
 
   private outcome(file: string, since: number, signal: AbortSignal): Promise<ReloadReport> {
-    const concerns = ({ cause, time }: ReloadReport) => time >= since && cause.includes(file)
+    // Where other files were broken before, one that is tried together with them is tried once more alone.
+    const concerns = ({ cause, time, retried }: ReloadReport) => !retried && time >= since && cause.includes(file)
     const known = this.hmr()?.reports.find(concerns)
     if (known) return Promise.resolve(known)
     return new Promise((resolve, reject) => {

@@ -38,12 +38,13 @@ export async function costs(): Promise<Cost> {
   const scope = new BoundaryScope<object>({ name: 'harness-hmr soak' })
   const value = {}
   const nothing = async () => {}
+  const settled = Promise.resolve()
   const cost = {
     boundary: await leastOf(async () => {
       await scope.run(value, nothing)
     }),
     await: await leastOf(async () => {
-      await undefined
+      await settled
     })
   }
   await scope.dispose()

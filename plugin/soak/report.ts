@@ -9,7 +9,9 @@ import {
   plural,
   type ReloadReport,
   type Retainer,
-  retainerLine
+  retainerLine,
+  whyLine,
+  type WhyReport
 } from '../report.ts'
 import type { Cost, Open } from './measure.ts'
 import type { Slope } from './slope.ts'
@@ -47,6 +49,8 @@ export interface SoakReport {
   /** Storages that are alive in the whole harness, and those of them that belong to a generation which runs no more. */
   alive: { start: number; end: number; stale: number }
   retained: Pick<AuditReport, 'module' | 'name' | 'generation' | 'outcome' | 'retainers'>[]
+  /** What a search through the heap says of the last one of each module. */
+  whys: WhyReport[]
   heap: {
     /** Bytes in use, after a garbage collection. */
     start: number
@@ -211,14 +215,19 @@ export function soakTable(report: SoakReport): string {
 /** So many generations are listed; they rarely differ. */
 const LISTED = 3
 
-function retainedLines({ retained, root }: SoakReport): string[] {
+function retainedLines({ retained, whys, root }: SoakReport): string[] {
   const places = new Map<string, number>()
   for (const retainer of retained.flatMap(({ retainers }) => retainers.map(each => line(each, root))))
     places.set(retainer, (places.get(retainer) ?? 0) + 1)
   const names = retained.slice(0, LISTED).map(({ outcome, name, generation }) => `${outcome} ${name} ${generation}`)
   const more = retained.length > LISTED ? [`and ${retained.length - LISTED} more`] : []
   const head = names.length > 0 ? [`  ${colors.red([...names, ...more].join(', '))}`] : []
-  return [...head, ...[...places].map(([retainer, n]) => `    ${n} × ${retainer}`)]
+  const searched = whys.flatMap(why => whyLine(why, root).split('\n'))
+  return [
+    ...head,
+    ...[...places].map(([retainer, n]) => `    ${n} × ${retainer}`),
+    ...searched.map(each => `  ${each}`)
+  ]
 }
 
 const line = (retainer: Retainer, root: string) => retainerLine(retainer, root)

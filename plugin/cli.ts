@@ -1,0 +1,101 @@
+#!/usr/bin/env node
+/** The command `harness-hmr`: options, what is printed where, and the exit code. */
+import { readFileSync } from 'node:fs'
+import { cac } from 'cac'
+import colors from 'picocolors'
+import { numberOf, textOf } from './cli/options.ts'
+import { progressBar } from './cli/progress.ts'
+import { askWhy } from './cli/why-client.ts'
+import { whyLine } from './report.ts'
+import { runSoak, soakTable } from './soak.ts'
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
+
+const cli = cac('harness-hmr')
+const print = (text: string) => process.stdout.write(`${text}\n`)
+/** Ctrl-C. */
+const interrupted = new AbortController()
+
+cli
+  .command('soak', 'reload a file many times, and fail when something of it is kept or grows')
+  .usage('soak --entry <module> --reload <file> --times <n>')
+  .option('--entry <module>', 'module that composes the harness (default: the one of the config)')
+  .option('--reload <file>', 'file to reload; on disk it stays as it is')
+  .option('--times <n>', 'how often', { default: 200 })
+  .option('--root <folder>', "Vite's root", { default: '.' })
+  .option('--config <file>', "Vite's config file (default: the one in the root)")
+  .option('--pause <ms>', 'time between two reloads', { default: 10 })
+  .option('--max-heap-slope <bytes>', 'fail when the heap grows by more a reload', { default: 1024 })
+  .option('--max-boundary-ratio <x>', 'fail when a boundary or an await costs x times as much at the end', {
+    default: 1.1
+  })
+  .option('--verbose', 'show what the harness prints, on stderr')
+  .option('--json', 'print one JSON object')
+  .example('  harness-hmr soak --entry src/harness.ts --reload src/providers/agents.ts --times 1000')
+  .action(async (options: Record<string, unknown>) => {
+    const soaked = {
+      root: textOf(options, 'root')!,
+      entry: textOf(options, 'entry'),
+      config: textOf(options, 'config'),
+      file: textOf(options, 'reload', 'the file to reload'),
+      times: numberOf(options, 'times', { least: 1, isWhole: true }),
+      pause: numberOf(options, 'pause', { least: 0 }),
+      maxHeapSlope: numberOf(options, 'maxHeapSlope', { least: 0 }),
+      maxBoundaryRatio: numberOf(options, 'maxBoundaryRatio', { least: 0 })
+    }
+    const bar = progressBar(process.stderr)
+    const report = await runSoak(soaked, {
+      signal: interrupted.signal,
+      progress: ({ stage, done, of }) => bar.show(stage, done / of, `${done} of ${of}`),
+      print: options['verbose'] ? text => process.stderr.write(text) : undefined
+    }).finally(() => bar.clear())
+    print(options['json'] ? JSON.stringify(report) : soakTable(report))
+    if (report.failed.length > 0) process.exitCode = 1
+  })
+
+cli
+  .command('why', 'ask a running dev server what keeps the generations that are not collected')
+  .option('--url <url>', 'the address of the dev server, with its base', { default: 'http://localhost:5173/' })
+  .option('--json', 'print one JSON object')
+  .action(async (options: Record<string, unknown>) => {
+    const bar = progressBar(process.stderr)
+    const { root, whys } = await askWhy(textOf(options, 'url')!, {
+      signal: interrupted.signal,
+      progress: ({ stage, fraction }) => bar.show(stage, fraction)
+    }).finally(() => bar.clear())
+    if (options['json']) print(JSON.stringify({ type: 'whys', root, whys }))
+    else print(whys.length > 0 ? whys.map(report => whyLine(report, root)).join('\n') : colors.green('nothing is kept'))
+  })
+
+cli.help().version(version)
+
+/** What was typed wrong or could not be done: one line, exit code 1. */
+function fail(error: unknown): void {
+  if (interrupted.signal.aborted) return
+  const { name, message } = error instanceof Error ? error : { name: '', message: String(error) }
+  process.stderr.write(`${colors.red('error')} ${message}\n`)
+  if (name === 'CACError') process.stderr.write(`See \`harness-hmr --help\`\n`)
+  process.exitCode = 1
+}
+
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
+for (const signal of Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[]) {
+  process.on(signal, () => {
+    // The second one does not wait for anything.
+    if (interrupted.signal.aborted) process.exit(EXIT_CODES[signal])
+    process.exitCode = EXIT_CODES[signal]
+    interrupted.abort()
+  })
+}
+
+try {
+  const { options, args } = cli.parse(process.argv, { run: false })
+  if (cli.matchedCommand) await cli.runMatchedCommand()
+  else if (!options['help'] && !options['version']) {
+    if (args.length > 0) throw Object.assign(new Error(`unknown command "${args[0]}"`), { name: 'CACError' })
+    cli.outputHelp()
+    process.exitCode = 1
+  }
+} catch (error) {
+  fail(error)
+}
