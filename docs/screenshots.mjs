@@ -21,7 +21,10 @@ const CHROMIUM = [
 
 const root = mkdtempSync(join(tmpdir(), 'harness-hmr-screenshots-'))
 for (const name of ['package.json', 'tsconfig.json', 'vite.config.ts', 'plugin', 'playground']) {
-  cpSync(join(repository, name), join(root, name), { recursive: true, filter: path => !/\.(sessions|scratch)/.test(path) })
+  cpSync(join(repository, name), join(root, name), {
+    recursive: true,
+    filter: path => !/\.(sessions|scratch)/.test(path)
+  })
 }
 symlinkSync(join(repository, 'node_modules'), join(root, 'node_modules'), 'junction')
 
@@ -54,7 +57,8 @@ async function edit(file, change) {
 }
 
 const saved = source => `${source}// saved\n`
-const leak = source => source.replace("super(ctx, 'tools')", "super(ctx, 'tools')\n    setInterval(() => this.name, 1000)")
+const leak = source =>
+  source.replace("super(ctx, 'tools')", "super(ctx, 'tools')\n    setInterval(() => this.name, 1000)")
 const mended = source => source.replace('\n    setInterval(() => this.name, 1000)', '')
 
 const { page: live } = await next('ready')

@@ -16,7 +16,8 @@ export type { Browsers, BrowserPage, PageListener } from './browsers.ts'
 export type { BeforeReload } from './drain.ts'
 export type { Options } from './options.ts'
 export type { HarnessHmr, RunningProvider, Status, Ticket } from './service.ts'
-export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step } from './report.ts'
+export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step, WhyReport } from './report.ts'
+export type { Progress, SlowDrain } from './reload.ts'
 export type { Location } from './script.ts'
 
 /** What other plugins and tests find at `plugin.api`, as is the custom among Vite's plugins. */

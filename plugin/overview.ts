@@ -10,7 +10,7 @@ import { type Location, mapStack } from './script.ts'
 /** How many open boundaries are listed; the others are counted. */
 const BOUNDARIES_SHOWN = 200
 /** How many places of a stack are told. */
-const PLACES = 3
+const PLACES = 6
 
 const STATE_NAMES = Object.fromEntries(
   Object.entries(FiberState).map(([name, state]) => [state, name.toLowerCase() as FiberStateName])

@@ -46,24 +46,28 @@ let assets: Promise<Map<string, Asset>> | undefined
 export function servePage({ base, server }: Pick<ResolvedConfig, 'base' | 'server'>): Connect.NextHandleFunction {
   // A parent server that mounts the middlewares under the base has cut it off.
   const roots = server.middlewareMode ? [base, '/'] : [base]
-  return (request, response, next) => {
+  return (request, response, pass) => {
     const [path = '', query] = (request.originalUrl ?? request.url ?? '').split('?', 2)
     const local = (request.url ?? '').split('?', 1)[0]!
     const root = roots.find(root => local === `${root}${PAGE}` || local.startsWith(`${root}${PAGE}/`))
-    if (root === undefined || (request.method !== 'GET' && request.method !== 'HEAD')) return next()
+    if (root === undefined || (request.method !== 'GET' && request.method !== 'HEAD')) return pass()
     if (local === `${root}${PAGE}`) {
       response.writeHead(302, { Location: `${path}/${query === undefined ? '' : `?${query}`}` })
       return void response.end()
     }
     const name = local.slice(root.length + PAGE.length + 1) || 'index.html'
-    assets ??= load()
-    assets.then(
-      found => send(found.get(name), request, response),
-      (error: unknown) => {
-        assets = undefined
-        next(error)
-      }
-    )
+    void answer(name, request, response).catch(pass)
+  }
+}
+
+async function answer(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  assets ??= load()
+  try {
+    send((await assets).get(name), request, response)
+  } catch (error) {
+    // The next request tries again.
+    assets = undefined
+    throw error
   }
 }
 

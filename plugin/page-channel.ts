@@ -81,8 +81,11 @@ export class PageChannel {
     if (this.#clients.delete(client) && this.#clients.size === 0) this.#rest()
   }
 
-  readonly #command = async (data: unknown, client: WebSocketClient): Promise<void> => {
-    if (!this.#clients.has(client)) return
+  readonly #command = (data: unknown, client: WebSocketClient): void => {
+    if (this.#clients.has(client)) void this.#answer(data, client)
+  }
+
+  async #answer(data: unknown, client: WebSocketClient): Promise<void> {
     const { id, ...command } = (data ?? {}) as { id?: unknown; do?: unknown }
     try {
       client.send(ANSWER, { id, message: await obey(command as Command, this.#harness) })
@@ -108,7 +111,8 @@ export class PageChannel {
       error: error => this.#append('errors', { ...error, time: Date.now() }),
       progress: task => {
         this.#task = task
-        this.#within(SOON)
+        // At once: a snapshot of the heap stops the process for seconds.
+        this.#flush()
       }
     })
     void this.#sampler.take()

@@ -160,7 +160,10 @@ export function auditLine({ outcome, name, generation, ...report }: AuditReport,
   const places = forgotten.map(location => colors.cyan(place(location, root)))
   const notes = places.length > 0 ? `  ${colors.dim('disabled for it:')} ${places.join(', ')}` : ''
   const named = retainers.map(retainer => `\n  ${retainerLine(retainer, root)}`).join('')
-  return `${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}  ${counts.join(', ')}${notes}${named}`
+  const head = [`${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}`, counts.join(', ')]
+    .filter(Boolean)
+    .join('  ')
+  return `${head}${notes}${named}`
 }
 
 /** What keeps something, and where it is written, e.g. `setInterval  providers/agents.ts:12:5`. */

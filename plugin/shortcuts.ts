@@ -1,6 +1,6 @@
 /** Keys in the terminal, beside Vite's own: `l` lists the providers, `a` audits, `w` asks why, `x` abandons a drain. */
 import colors from 'picocolors'
-import type { BindCLIShortcutsOptions, CLIShortcut, ViteDevServer } from 'vite'
+import type { CLIShortcut, ViteDevServer } from 'vite'
 import type { Harness } from './harness.ts'
 import { overview } from './overview.ts'
 import type { FiberNode } from './page-protocol.ts'
@@ -14,7 +14,7 @@ export function addShortcuts(server: ViteDevServer, harnessOf: (server: ViteDevS
   const ours = shortcuts(harnessOf)
   server.bindCLIShortcuts = options => {
     const customShortcuts = [...((options?.customShortcuts ?? []) as Shortcut[]), ...ours]
-    bindCLIShortcuts({ ...options, customShortcuts } as BindCLIShortcutsOptions<never>)
+    bindCLIShortcuts({ ...options, customShortcuts })
   }
 }
 

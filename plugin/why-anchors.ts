@@ -254,8 +254,7 @@ const variable: Finder = (way, i) => {
   if (name.startsWith('__vi_')) return undefined
   if (owner === 'node') return { what: `variable "${name}" of Node itself` }
   const kind = (i + 1 < way.nodes.length - 1 && KINDS[way.name(i + 1)]) || 'variable'
-  const whose = owner === 'own' ? ' of harness-hmr' : ''
-  return { what: `module-level ${kind} "${name}"${whose}`, at: { script, variable: name } }
+  return { what: `module-level ${kind} "${name}"`, at: { script, variable: name } }
 }
 
 const functionProperty: Finder = (way, i) => {

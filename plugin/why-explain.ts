@@ -41,7 +41,9 @@ export function explain(heap: Heap, code: Code, path: Path, { retired, alive }: 
   const end = cut < 0 ? path.nodes.length : cut + 1
   const way = new Way(heap, code, { nodes: path.nodes.slice(0, end), edges: path.edges.slice(0, end - 1) }, alive)
   const { what, at } = findAnchor(way) ?? lastResort(way)
-  return { text: what, at, path: stepsOf(new Way(heap, code, path, alive)) }
+  // Ours to mend, and no provider's.
+  const whose = at && code.owner(at.script) === 'own' ? ' (harness-hmr itself)' : ''
+  return { text: `${what}${whose}`, at, path: stepsOf(new Way(heap, code, path, alive)) }
 }
 
 function lastResort(way: Way): Anchor {

@@ -22,7 +22,7 @@ async function connect(app: App, { token, origin }: { token?: string; origin?: s
   const messages: { event: string; data: unknown }[] = []
   const waiting = new Map<string, (data: unknown) => void>()
   socket.on('message', raw => {
-    const { event, data } = JSON.parse(String(raw as Buffer)) as { event: string; data: unknown }
+    const { event, data } = JSON.parse((raw as Buffer).toString()) as { event: string; data: unknown }
     if (!event) return
     messages.push({ event, data })
     waiting.get(event)?.(data)
@@ -133,8 +133,8 @@ describe.skipIf(noBrowser)('the page in a browser', () => {
         const client = await new Promise<string>(resolve => {
           const src = new URL('../@vite/client', url).href
           const script = Object.assign(document.createElement('script'), { type: 'module', src })
-          script.onload = () => resolve('loaded')
-          script.onerror = () => resolve('refused')
+          script.addEventListener('load', () => resolve('loaded'))
+          script.addEventListener('error', () => resolve('refused'))
           document.head.append(script)
         })
         return {

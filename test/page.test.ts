@@ -2,7 +2,9 @@ import type { Page } from 'playwright-core'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { gate, seq } from './app.ts'
 import { noBrowser, openPage } from './browser.ts'
+import { DevServer } from './dev-server.ts'
 import { bump, files, openHarness, pageOf } from './page-fixture.ts'
+import { createCopy } from './probe.ts'
 import { promptly } from './promptly.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */
@@ -67,6 +69,29 @@ describe.skipIf(noBrowser)('the live page', () => {
     await expectText(retained, /agents 2/)
     await expectText(page.locator('.retainers').first(), new RegExp(`setInterval.*agents\\.ts:${line}`, 's'))
   })
+
+  test('says why a generation is retained when it is asked, with the place that keeps it', async () => {
+    // In a process of its own: a snapshot of the heap stops it, and a small heap for a moment only.
+    const copy = createCopy()
+    const vite = [process.execPath, 'node_modules/vite/bin/vite.js', '--port', '0', '--logLevel', 'silent']
+    const server = new DevServer(copy, [...vite, '--', '--json'])
+    const ready = await server.line(/^\{"type":"ready"/)
+    const page = await openPage((JSON.parse(ready) as { page: string }).page)
+    await provider(page, 'tools').waitFor()
+    copy.write('playground/kept.ts', 'export const history: unknown[] = []')
+    copy.edit(
+      'playground/providers/tools.ts',
+      source =>
+        `import { history } from '../kept.ts'\n${source.replace("super(ctx, 'tools')", "super(ctx, 'tools')\n    history.push(this)")}`
+    )
+    await generation(page, 'tools').getByText('2', { exact: true }).waitFor()
+    copy.edit('playground/providers/tools.ts', source => source.replace('history.push(this)', 'void history'))
+    await page.getByRole('button', { name: 'Why is tools 2 retained?' }).click()
+    await page.locator('.banner.task').waitFor()
+    const why = page.locator('.why')
+    await why.waitFor({ timeout: 60_000 })
+    await expectText(why, /array "history".*kept\.ts/s)
+  }, 90_000)
 
   test('shows a drain while it grows and what it waits for, and abandons it when it is told to', async () => {
     const { app, page } = await openHarness({ deadline: Infinity, warnAfter: 100 })
@@ -141,10 +166,8 @@ describe.skipIf(noBrowser)('the live page', () => {
     const { app, page } = await openHarness()
     await app.edit('agents.ts', bump)
     await generation(page, 'agents').getByText('2', { exact: true }).waitFor()
-    const lost = page.locator('.connection.lost').waitFor()
     const loaded = page.waitForEvent('load')
     await app.server.restart()
-    await lost
     await loaded
     await page.locator('.connection.live').waitFor()
     // What ran before is history of another server: the new one starts with its own.
@@ -152,6 +175,18 @@ describe.skipIf(noBrowser)('the live page', () => {
     await page.getByText('Nothing was reloaded since').waitFor()
     await page.getByRole('button', { name: 'Reload tools' }).click()
     await reloads(page).first().waitFor()
+  })
+
+  test('says that the server has gone, keeps what it knew, and offers nothing to do', async () => {
+    const { app, page } = await openHarness()
+    await app.edit('agents.ts', bump)
+    await generation(page, 'agents').getByText('2', { exact: true }).waitFor()
+    await app.close()
+    await page.locator('.connection.lost').waitFor()
+    await page.getByText('The dev server has gone').waitFor()
+    expect(await generation(page, 'agents').textContent()).toBe('2')
+    expect(await page.getByRole('button', { name: 'Audit now' }).isDisabled()).toBe(true)
+    expect(await page.locator('main').evaluate(main => main.inert)).toBe(true)
   })
 
   test('says that the harness could not boot, and shows it when the next save mends it', async () => {
@@ -191,12 +226,12 @@ describe.skipIf(noBrowser)('the live page', () => {
     // A click is answered although all of it is shown.
     await page.getByRole('button', { name: /^Show \d+ earlier/ }).click()
     await reloads(page).nth(59).waitFor()
-    const { tasks, since } = await page.evaluate(() => {
+    const { tasks, since } = await page.evaluate<{ tasks: number[]; since: number }>(() => {
       const { tasks, since } = window
-      return { tasks, since } as { tasks: number[]; since: number }
+      return { tasks, since }
     })
     const blocked = tasks.reduce((sum, ms) => sum + ms - 50, 0)
-    expect(blocked).toBeLessThan((Date.now() - since) * 0.1)
+    expect(blocked).toBeLessThan((Date.now() - since) * 0.25)
     expect(tasks.filter(ms => ms > 500)).toEqual([])
     expect(await page.locator('.boundaries li').count()).toBeLessThanOrEqual(200)
   }, 120_000)

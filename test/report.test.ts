@@ -88,7 +88,7 @@ describe('the line of an audit', () => {
   test('names what was left running, what keeps something, and what was disabled in its place', () => {
     const location = { file: '/app/providers/agents.ts', line: 12, column: 5 }
     expect(lineOf({ outcome: 'retained', retainers: [{ what: 'setInterval', location }, { what: 'socket' }] })).toBe(
-      'retained agents 4  \n  setInterval  providers/agents.ts:12:5\n  socket'
+      'retained agents 4\n  setInterval  providers/agents.ts:12:5\n  socket'
     )
     expect(lineOf({ forgotten: [location] })).toContain('disabled for it: providers/agents.ts:12:5')
   })

@@ -56,3 +56,52 @@ function placeOf({ at }: Plant, app: App): string {
   const lines = readFileSync(join(app.root, file), 'utf8').split('\n')
   return `${file}:${lines.findIndex(line => line.includes(piece)) + 1}`
 }
+
+const timer = {
+  'harness.ts': `
+    import Agents from './agents.ts'
+    export default function harness(ctx: any) { ctx.plugin(Agents) }`,
+  'agents.ts': `
+    import { AsyncLocalStorage } from 'node:async_hooks'
+    import { EventEmitter } from 'node:events'
+    import { Service } from 'cordis'
+    export const version = 1
+    export default class Agents extends Service {
+      storage = new AsyncLocalStorage<object>()
+      bus = new EventEmitter()
+      constructor(ctx: any) {
+        super(ctx, 'agents')
+        this.bus.on('tick', () => this.storage.getStore())
+        if (version === 1) globalThis.handles.push(setInterval(() => this.bus.emit('tick'), 1e6))
+      }
+    }`
+}
+
+test('an instance is told by what holds it from outside, and nothing is found once that lets go', async () => {
+  const handles = handlesOfPlants()
+  const app = await createApp(timer)
+  await app.next('ready')
+  const retired = objectsOf(app, join(app.root, 'agents.ts'))
+  await app.edit('agents.ts', bump)
+  const { found } = await search(app, retired)
+  const interval = placeOf({ plant: '', what: '', at: ['agents.ts', 'setInterval'] }, app)
+  // Its own listener, on its own emitter, is not what keeps it.
+  expect(Object.fromEntries(found.map(named(app)))).toEqual({
+    storage: `setInterval  ${interval}`,
+    service: `setInterval  ${interval}`,
+    fiber: `setInterval  ${interval}`
+  })
+  for (const handle of handles.splice(0)) handle.close()
+  expect((await search(app, retired)).found).toEqual([])
+}, 60_000)
+
+/** In a function of its own: the variables of a suspended test would hold them. */
+function objectsOf(app: App, module: string): Named[] {
+  const { fibers, host, ledger } = app.harness.running!
+  const storages = ledger.live().map(({ storage }): Named => ({ name: 'storage', ref: storage }))
+  const objects = fibers.instances(module, host.ownExports(module)).flatMap(({ fiber }) => fibers.objects(fiber))
+  return [
+    ...storages,
+    ...objects.map((object, i) => ({ name: i === 0 ? 'fiber' : 'service', ref: new WeakRef(object) }))
+  ]
+}

@@ -12,13 +12,27 @@ import { Timeline } from './timeline.tsx'
 import { Away, Boot } from './states.tsx'
 
 /** Asks the server to do something. */
-export type Do = (command: Command) => Promise<void>
+export type Do = (command: Command) => void
 
 /** What is shown of a view. Each part is given what it shows and no more, so that the others rest when that changes. */
 export function App({ view, act }: { view: View; act: Do }) {
   const { told, connection, ahead } = view
   if (!told) return <Away connection={connection} />
-  const { root, entry, fibers, files, harness, storages, boundaries, progress, audits, whys, reloads, samples, errors } = told
+  const {
+    root,
+    entry,
+    fibers,
+    files,
+    harness,
+    storages,
+    boundaries,
+    progress,
+    audits,
+    whys,
+    reloads,
+    samples,
+    errors
+  } = told
   const isLive = connection === 'live'
   return (
     <>
@@ -31,10 +45,10 @@ export function App({ view, act }: { view: View; act: Do }) {
           <div class="column">
             <Providers {...{ fibers, root, entry, act }} dirty={files.dirty} state={harness.state} />
             <Boundaries {...{ boundaries, progress, root, ahead }} abandoned={told.abandoned} />
-            <Ledger {...{ storages, audits, whys, root, act }} isSearching={view.task !== undefined} />
           </div>
           <div class="column">
             <Timeline reloads={reloads} root={root} />
+            <Ledger {...{ storages, audits, whys, root, act }} isSearching={view.task !== undefined} />
             <Errors errors={errors} root={root} />
           </div>
         </div>

@@ -1,5 +1,6 @@
 /** What is in flight: the open boundaries, how old they are, and where they were opened. */
 import type { OpenBoundary, Snapshot } from '../page-protocol.ts'
+import type { Location } from '../script.ts'
 import { useNow } from './clock.ts'
 import { duration, whole } from './format.ts'
 import { Place } from './place.tsx'
@@ -35,11 +36,15 @@ export function Boundaries({ boundaries, progress, abandoned, root, ahead }: Sho
           )}
         </div>
       )}
-      {abandoned.length > 0 && (
-        <p class="odd">abandoned, and not ended yet: {abandoned.slice(0, 12).join(', ')}</p>
-      )}
+      {abandoned.length > 0 && <p class="odd">abandoned, and not ended yet: {abandoned.slice(0, 12).join(', ')}</p>}
     </section>
   )
+}
+
+/** The innermost places are those of the scope and of its provider; who has called that says more. */
+function opener({ opened, module }: OpenBoundary): Location | undefined {
+  const [innermost] = opened
+  return opened.find(({ file }) => file !== innermost!.file && file !== module) ?? opened[1] ?? innermost
 }
 
 interface Rows {
@@ -56,11 +61,10 @@ export function BoundaryRows({ boundaries, now, root, isAwaited }: Rows) {
   return (
     <ul class="plain boundaries">
       {boundaries.map(boundary => {
-        const { key, label, name, generation, since, opened } = boundary
+        const { key, label, name, generation, since } = boundary
         const age = Math.max(0, now - since)
         const awaited = typeof isAwaited === 'boolean' ? isAwaited : isAwaited(boundary)
-        // The innermost place is the scope's own; who entered it says more.
-        const place = opened[1] ?? opened[0]
+        const place = opener(boundary)
         return (
           <li key={key} class={awaited ? 'awaited' : ''}>
             <span class="age-bar" style={{ width: `${((age / longest) * 100).toFixed(1)}%` }} aria-hidden="true" />

@@ -1,7 +1,6 @@
 /** Four numbers over the reloads: what should stay level if nothing leaks. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import 'uplot/dist/uPlot.min.css'
 import type { Snapshot } from '../page-protocol.ts'
 import { duration, megabytes, microseconds, whole } from './format.ts'
 import { memo } from './memo.ts'
@@ -62,7 +61,9 @@ function Chart({ title, points, format }: Series) {
       <figcaption>
         <span class="chart-title">{title}</span>
         <span class="chart-value">{shown ? format(shown[1]) : '–'}</span>
-        <span class="chart-at dim">{under !== undefined && shown ? `after reload ${shown[0]}` : trend(points, format)}</span>
+        <span class="chart-at dim">
+          {under !== undefined && shown ? `after reload ${shown[0]}` : trend(points, format)}
+        </span>
       </figcaption>
       <div class="plot" ref={room} aria-hidden="true" />
     </figure>
@@ -71,7 +72,11 @@ function Chart({ title, points, format }: Series) {
 
 const HEIGHT = 64
 
-function options(element: HTMLElement, format: Series['format'], under: (index: number | undefined) => void): uPlot.Options {
+function options(
+  element: HTMLElement,
+  format: Series['format'],
+  under: (index: number | undefined) => void
+): uPlot.Options {
   const style = getComputedStyle(element)
   const color = (name: string) => style.getPropertyValue(name).trim()
   return {

@@ -49,7 +49,7 @@ export function Header({ view, act }: { view: View; act: Do }) {
       {task && (
         <p class="banner task" role="status">
           <span>
-            {task.what}: {task.stage}
+            {task.what === 'why' ? 'Searching the heap' : task.what}: {task.stage}
           </span>
           <progress max={1} value={task.fraction} />
         </p>

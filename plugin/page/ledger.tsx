@@ -40,9 +40,15 @@ export const Ledger = memo(function Ledger(told: Shown) {
               <tr>
                 <th scope="col">generation</th>
                 <th scope="col">verdict</th>
-                <th scope="col" class="number">instances</th>
-                <th scope="col" class="number">storages</th>
-                <th scope="col" class="number">stores</th>
+                <th scope="col" class="number">
+                  instances
+                </th>
+                <th scope="col" class="number">
+                  storages
+                </th>
+                <th scope="col" class="number">
+                  stores
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -144,7 +150,11 @@ function Counted({ count, outcome }: { count: Count | undefined; outcome: AuditR
   const isLeft = outcome === 'retained' && collected < created
   return (
     <td class={`number ${isLeft ? 'bad' : ''}`}>
-      {created === 0 ? '' : outcome === 'collected' ? whole(created) : `${whole(created - collected)} of ${whole(created)}`}
+      {created === 0
+        ? ''
+        : outcome === 'collected'
+          ? whole(created)
+          : `${whole(created - collected)} of ${whole(created)}`}
     </td>
   )
 }
@@ -170,8 +180,10 @@ function Why({ report, root }: { report: WhyReport; root: string }) {
   return (
     <div class="why">
       <p class="dim">
-        {found.length === 0 ? 'nothing of it is reachable any more' : `${plural(found.length, 'object')} still reachable`}; searched
-        for {duration(ms.total)}, stood still for {duration(ms.blocked)}
+        {found.length === 0
+          ? 'nothing of it is reachable any more'
+          : `${plural(found.length, 'object')} still reachable`}
+        ; searched for {duration(ms.total)}, stood still for {duration(ms.blocked)}
       </p>
       <ul class="plain retainers">
         {found.slice(0, 20).map(({ object, retainer }, i) => (

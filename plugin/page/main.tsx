@@ -7,7 +7,7 @@ const SHARE = 0.3
 
 const store = new Store()
 const root = document.querySelector('#app')!
-const act: Do = command => store.command(command)
+const act: Do = command => void store.command(command)
 let isDue = false
 let cost = 0
 

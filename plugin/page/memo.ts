@@ -2,7 +2,9 @@
 import { Component, type ComponentChildren, type FunctionComponent, h } from 'preact'
 
 /** The component, rendered again only when one of its properties is another one. */
-export function memo<P extends object>(component: FunctionComponent<P>): (props: P & { key?: string | number }) => ComponentChildren {
+export function memo<P extends object>(
+  component: FunctionComponent<P>
+): (props: P & { key?: string | number }) => ComponentChildren {
   class Memo extends Component<P> {
     override shouldComponentUpdate(next: Readonly<P>): boolean {
       const keys = new Set([...Object.keys(this.props), ...Object.keys(next)]) as Set<keyof P & string>

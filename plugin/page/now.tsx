@@ -56,7 +56,9 @@ function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progres
   const room = deadline ?? Math.max(took * 1.5, 10_000)
   const going = new Set(progress.providers.map(generationKey))
   const waits = told.boundaries.oldest.filter(boundary => going.has(generationKey(boundary)))
-  const open = told.storages.filter(group => going.has(generationKey(group))).reduce((sum, group) => sum + group.open, 0)
+  const open = told.storages
+    .filter(group => going.has(generationKey(group)))
+    .reduce((sum, group) => sum + group.open, 0)
   const unloading = namesIn(told.fibers, 'unloading')
   const isSlow = warnAfter !== null && took > warnAfter
   return (
@@ -73,10 +75,16 @@ function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progres
         >
           <span class="growing-inside" style={{ width: `${Math.min(100, (took / room) * 100)}%` }} />
           {warnAfter !== null && warnAfter < room && (
-            <span class="tick" style={{ left: `${(warnAfter / room) * 100}%` }} title={`slow after ${duration(warnAfter)}`} />
+            <span
+              class="tick"
+              style={{ left: `${(warnAfter / room) * 100}%` }}
+              title={`slow after ${duration(warnAfter)}`}
+            />
           )}
         </div>
-        <span class="drain-limit dim">{deadline === null ? 'waits for ever' : `goes on after ${duration(deadline)}`}</span>
+        <span class="drain-limit dim">
+          {deadline === null ? 'waits for ever' : `goes on after ${duration(deadline)}`}
+        </span>
         <button type="button" class="button warn" onClick={() => act({ do: 'abandon' })}>
           Abandon the drain
         </button>
@@ -134,7 +142,8 @@ function Track({ current, took, ms, failed, verdicts }: TrackOptions) {
   return (
     <ol class="track">
       {STEPS.map((step, i) => {
-        const state = step === failed ? 'broken' : step === current ? 'current' : i < at || ms?.[step] !== undefined ? 'done' : ''
+        const state =
+          step === failed ? 'broken' : step === current ? 'current' : i < at || ms?.[step] !== undefined ? 'done' : ''
         const time = step === current ? took : ms?.[step]
         return (
           <li key={step} class={state} aria-current={step === current ? 'step' : undefined}>

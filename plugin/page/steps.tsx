@@ -18,7 +18,11 @@ export function StepBar({ report, share }: { report: ReloadReport; share: number
     <span class="bar" role="img" aria-label={text} title={text}>
       <span class="bar-inside" style={{ width: `${Math.max(2, share * 100)}%` }}>
         {taken.map(({ step, ms }) => (
-          <span key={step} class={`step ${step} ${report.error?.step === step ? 'broken' : ''}`} style={{ flexGrow: ms }} />
+          <span
+            key={step}
+            class={`step ${step} ${report.error?.step === step ? 'broken' : ''}`}
+            style={{ flexGrow: ms }}
+          />
         ))}
       </span>
     </span>

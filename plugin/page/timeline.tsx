@@ -9,14 +9,15 @@ import { Place } from './place.tsx'
 import { StepBar, STEPS, totalOf } from './steps.tsx'
 
 /** How many rows are shown at first, and how many more at a time. */
-const PAGE = 30
+const FIRST = 12
+const MORE = 48
 
 /** Nobody wants to read of saves that were none of the harness' business; the terminal shows none either. */
 const isShown = ({ outcome, providers }: ReloadReport) => outcome !== 'ignored' || providers.length > 0
 
 /** The list; a row opens to show the rest of its report. */
 export const Timeline = memo(function Timeline(told: Pick<Snapshot, 'reloads' | 'root'>) {
-  const [shown, setShown] = useState(PAGE)
+  const [shown, setShown] = useState(FIRST)
   const reloads = told.reloads.filter(isShown)
   const visible = reloads.slice(-shown).toReversed()
   const longest = Math.max(1, ...visible.map(totalOf))
@@ -35,8 +36,8 @@ export const Timeline = memo(function Timeline(told: Pick<Snapshot, 'reloads' | 
         </ol>
       )}
       {reloads.length > shown && (
-        <button type="button" class="button quiet" onClick={() => setShown(shown + PAGE)}>
-          Show {Math.min(PAGE, reloads.length - shown)} earlier
+        <button type="button" class="button quiet" onClick={() => setShown(shown + MORE)}>
+          Show {Math.min(MORE, reloads.length - shown)} earlier
         </button>
       )}
     </section>
@@ -78,7 +79,9 @@ const Row = memo(function Row({ report, root, longest, isNewest }: RowOf) {
 })
 
 function generations({ providers, reason }: ReloadReport): string {
-  const named = providers.slice(0, 3).map(({ name, from, to }) => (from === to ? `${name} ${from}` : `${name} ${from} → ${to}`))
+  const named = providers
+    .slice(0, 3)
+    .map(({ name, from, to }) => (from === to ? `${name} ${from}` : `${name} ${from} → ${to}`))
   const more = providers.length > 3 ? ` and ${providers.length - 3} more` : ''
   return named.join(', ') + more || (reason ?? '')
 }
@@ -90,7 +93,8 @@ function Details({ id, report, root }: { id: string; report: ReloadReport; root:
       {error && <ErrorBlock error={error} root={root} />}
       {error && (
         <p class="dim">
-          failed in <b>{error.step}</b>; {report.outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'}
+          failed in <b>{error.step}</b>;{' '}
+          {report.outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'}
         </p>
       )}
       {reason && <p>{reason}</p>}

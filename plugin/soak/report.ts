@@ -118,7 +118,7 @@ export class Tally {
     this.#ms[this.#reloads++] = Object.values(ms).reduce((sum, step) => sum + step, 0)
     const told = error ? `${error.location ? `${place(error.location, '')} ` : ''}${error.message}` : reason
     if (told && outcome !== 'reloaded' && outcome !== 'restarted') this.errors.add(`${outcome}: ${told}`)
-    for (const failure of failures) this.failures.add(failure.replace(/\d+/g, '#'))
+    for (const failure of failures) this.failures.add(failure.replace(/\b\d+\b/g, '#'))
   }
 
   /** Notes a verdict; the last one on a generation counts. */

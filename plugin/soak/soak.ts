@@ -6,7 +6,7 @@ import type { WhyReport } from '../report.ts'
 import { serve, type Served } from '../testing/server.ts'
 import { combine, costs, heapInUse, open, type Cost, type Open } from './measure.ts'
 import { type SoakLimits, type SoakReport, Tally, verdict } from './report.ts'
-import { type Slope, slopeOf } from './slope.ts'
+import { heapSlopes, type Point } from './slope.ts'
 
 /** What to soak. */
 export interface SoakOptions extends SoakLimits {
@@ -32,14 +32,11 @@ export interface SoakProgress {
 
 /** So often the heap is looked at, at most; each look blocks for some garbage collections. */
 const SAMPLES = 50
-/**
- * Reloads that do not count for the slope: the first hundreds of anything fill caches, V8's own too.
- */
-const WARM_UP = 100
 /** Generations that are audited at once, at most; what is not audited is forgotten at some time. */
 const GROUP = 40
-/** Looks at what is open, and at the heap without reloads; milliseconds between them. */
+/** Looks at what is open, and at the heap without reloads, of which a short soak learns nothing; milliseconds between them. */
 const LOOKS = 16
+const LEAST_LOOKS = 4
 const LOOK_EVERY = 250
 /** Modules whose retained generation the heap is searched for. */
 const SEARCHED = 3
@@ -65,7 +62,8 @@ export async function soak(options: SoakOptions, progress: (progress: SoakProgre
     const file = await served.find(options.file)
     const running = served.harness.running!
     progress({ stage: 'measuring', done: 0, of: times })
-    const start = await quiet(running)
+    const looks = Math.min(LOOKS, Math.max(LEAST_LOOKS, Math.round(times / 10)))
+    const start = await quiet(running, looks)
     // The first time V8 knows of no other scope, and is faster than it ever will be again.
     await costs()
     const startCost = await leastCost(await costs(), STARTS, () => false)
@@ -74,7 +72,7 @@ export async function soak(options: SoakOptions, progress: (progress: SoakProgre
     const seconds = (performance.now() - begin) / 1000
     progress({ stage: 'measuring', done: times, of: times })
     await running.auditor.run()
-    const end = await quiet(running)
+    const end = await quiet(running, looks)
     const [endCost, ratio] = await compared(startCost, maxBoundaryRatio)
     const summary = tally.summary()
     const whys = await search(served, summary.retained, progress)
@@ -88,7 +86,7 @@ export async function soak(options: SoakOptions, progress: (progress: SoakProgre
       ...summary,
       whys,
       alive: { start: Math.max(...start.storages), end: Math.min(...end.storages), stale: stale(running) },
-      heap: { start: start.heap, end: end.heap, ...slopes(end.background, points) },
+      heap: { start: start.heap, end: end.heap, ...heapSlopes(end.background, points) },
       cost: { start: startCost, end: endCost, ratio },
       grown: growth(combine(start.open, Math.max), combine(end.open, Math.min)),
       limits: { maxHeapSlope, maxBoundaryRatio }
@@ -97,13 +95,6 @@ export async function soak(options: SoakOptions, progress: (progress: SoakProgre
   } finally {
     await served.close()
   }
-}
-
-/** A look at the heap after so many reloads and so many seconds. */
-interface Point {
-  reloads: number
-  seconds: number
-  heap: number
 }
 
 async function reloads(
@@ -153,40 +144,18 @@ async function search(
 }
 
 /** What is there while nothing is reloaded. */
-async function quiet({ ledger }: Running) {
+async function quiet({ ledger }: Running, times: number) {
   const looks: Open[] = []
   const storages: number[] = []
   const background: [seconds: number, heap: number][] = []
   const begin = performance.now()
-  for (let look = 0; look < LOOKS; look++) {
+  for (let look = 0; look < times; look++) {
     await setTimeout(LOOK_EVERY)
     background.push([(performance.now() - begin) / 1000, await heapInUse()])
     storages.push(ledger.live().length)
     looks.push(open())
   }
   return { open: looks, storages, background, heap: Math.min(...background.map(([, heap]) => heap)) }
-}
-
-/** What the heap grows by, per second without reloads, and per reload with what the same time alone would have added. */
-function slopes(
-  background: [number, number][],
-  points: Point[]
-): Pick<SoakReport['heap'], 'background' | 'total' | 'perReload'> {
-  // The first looks see what the start has left.
-  const alone = slopeOf(background.slice(LOOKS / 4)) ?? null
-  const last = points.at(-1)?.reloads ?? 0
-  const counted = points.filter(({ reloads }) => reloads > Math.min(WARM_UP, last / 2))
-  const total = (counted.length >= 10 && slopeOf(counted.map(({ reloads, heap }) => [reloads, heap]))) || null
-  const [from, to] = [counted[0], counted.at(-1)]
-  if (!total || !from || !to) return { background: alone, total, perReload: null }
-  const secondsEach = (to.seconds - from.seconds) / (to.reloads - from.reloads)
-  return { background: alone, total, perReload: without(total, alone, secondsEach) }
-}
-
-/** A slope that is no more than its error says nothing, and is not taken off. */
-function without(total: Slope, alone: Slope | null, secondsEach: number): Slope {
-  if (!alone || alone.value < alone.error) return total
-  return { value: total.value - alone.value * secondsEach, error: total.error + alone.error * secondsEach }
 }
 
 /** Storages of generations that run no more. */

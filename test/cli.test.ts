@@ -1,0 +1,142 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { WebSocketServer } from 'ws'
+import { createApp, type App } from './app.ts'
+import { builtPackage, run } from './built.ts'
+
+const { folder, cli } = builtPackage()
+
+const harness = (...args: string[]) => run([cli, ...args], folder).ended
+
+describe('the command', () => {
+  test('tells its version, and what it can do', async () => {
+    expect(await harness('--version')).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^harness-hmr\/\d+\.\d+\.\d+ /)
+    })
+    const help = await harness('--help')
+    expect(help.code).toBe(0)
+    expect(help.stdout).toMatch(/\n {2}soak {2}.*\n {2}why {3}/)
+    const soak = await harness('soak', '--help')
+    expect(soak.code).toBe(0)
+    expect(soak.stdout).toContain('--max-heap-slope <bytes>')
+    expect(await harness()).toMatchObject({ code: 1, stdout: help.stdout })
+  })
+
+  test.each<[string[], string]>([
+    [['sok'], 'error unknown command "sok"\nSee `harness-hmr --help`\n'],
+    [['soak', '--reload', 'a.ts', '--tmies', '3'], 'error Unknown option `--tmies`\nSee `harness-hmr --help`\n'],
+    [['soak'], 'error option "--reload" is missing: the file to reload\n'],
+    [['soak', '--reload', 'a.ts', '--reload', 'b.ts'], 'error option "--reload" is given 2 times\n'],
+    [['soak', '--reload', 'a.ts', '--times', '0'], 'error option "--times" takes a whole number of 1 or more, got 0\n'],
+    [
+      ['soak', '--reload', 'a.ts', '--times', 'x'],
+      'error option "--times" takes a whole number of 1 or more, got "x"\n'
+    ],
+    [
+      ['soak', '--reload', 'a.ts', '--max-heap-slope=-1'],
+      'error option "--max-heap-slope" takes a number of 0 or more, got -1\n'
+    ],
+    [
+      ['soak', '--reload', 'a.ts', '--entry'],
+      'error option `--entry <module>` value is missing\nSee `harness-hmr --help`\n'
+    ],
+    [['why', '--url', 'ftp://here'], 'error option "--url" takes an http address, got "ftp://here"\n']
+  ])('refuses %j', async (args, stderr) => {
+    expect(await harness(...args)).toEqual({ code: 1, signal: null, stdout: '', stderr })
+  })
+})
+
+const files = {
+  'harness.ts': `
+    import Agents from './agents.ts'
+    export default function harness(ctx: any) { ctx.plugin(Agents) }`,
+  'history.ts': 'export const history: unknown[] = []',
+  'agents.ts': `
+    import { Service } from 'cordis'
+    import { history } from './history.ts'
+    export const version = 1
+    export default class Agents extends Service {
+      constructor(ctx: any) {
+        super(ctx, 'agents')
+        if (globalThis.planted) history.push(this)
+      }
+    }`
+}
+
+describe('harness-hmr why', () => {
+  const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
+  const url = ({ server }: App) => server.resolvedUrls!.local[0]!
+
+  async function reloaded(planted: boolean, base = '/') {
+    Object.assign(globalThis, { planted })
+    onTestFinished(() => void delete (globalThis as { planted?: unknown }).planted)
+    const app = await createApp(files, {}, { base })
+    await app.next('ready')
+    await app.edit('agents.ts', bump)
+    await app.next('audit')
+    return app
+  }
+
+  test('says that nothing is kept', async () => {
+    const app = await reloaded(false)
+    expect(await harness('why', '--url', url(app))).toMatchObject({ code: 0, stdout: 'nothing is kept\n', stderr: '' })
+  }, 30_000)
+
+  test('names what keeps a generation, also below a base that is given without its slash', async () => {
+    const app = await reloaded(true, '/deep/')
+    const { code, stdout, stderr } = await harness('why', '--url', url(app).replace(/\/$/, ''))
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/^agents 1 is kept {2}searched in [\d.]+ s\n/)
+    expect(stdout).toMatch(/module-level array "history".*history\.ts:1/)
+  }, 60_000)
+
+  test('prints one JSON object when asked', async () => {
+    const app = await reloaded(true)
+    const { stdout } = await harness('why', '--url', url(app), '--json')
+    expect(JSON.parse(stdout)).toMatchObject({
+      type: 'whys',
+      root: app.root,
+      whys: [{ type: 'why', name: 'agents', generation: 1, found: expect.arrayContaining([]) }]
+    })
+  }, 60_000)
+
+  test('says where nobody answers, and where somebody else does', async () => {
+    const other = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+    onTestFinished(() => void other.close())
+    await new Promise(resolve => other.once('listening', resolve))
+    const { port } = other.address() as { port: number }
+    const none = /^error no dev server with harness-hmr answers at .*\. Give its address, with its base, by --url\n$/
+    const elsewhere = await harness('why', '--url', `http://127.0.0.1:${port}`)
+    expect(elsewhere).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(none) })
+    other.close()
+    for (const client of other.clients) client.terminate()
+    const nowhere = await harness('why', '--url', `http://127.0.0.1:${port}`)
+    expect(nowhere).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(none) })
+  }, 30_000)
+})
+
+test('harness-hmr/testing proves in any runner that a provider is released', async () => {
+  const app = join(folder, 'app')
+  mkdirSync(app)
+  for (const [file, source] of Object.entries(files)) writeFileSync(join(app, file), source)
+  writeFileSync(
+    join(app, 'agents.test.mjs'),
+    `
+    import assert from 'node:assert/strict'
+    import { test } from 'node:test'
+    import { createHarness, matchers } from 'harness-hmr/testing'
+    test('agents survive a reload', async () => {
+      const harness = await createHarness({ root: import.meta.dirname ?? '.', entry: 'harness.ts' })
+      const edited = await harness.edit('agents.ts', source => source.replace('version = 1', 'version = 2'))
+      assert.equal(edited.outcome, 'reloaded')
+      const { pass, message } = await matchers.toHaveReleasedEverything(harness)
+      assert.ok(pass, message())
+      await harness.close()
+    })`
+  )
+  const { code, stdout, stderr } = await run(['--test', 'agents.test.mjs'], app).ended
+  expect(code, `${stdout}${stderr}`).toBe(0)
+  expect(stdout).toMatch(/# pass 1|ℹ pass 1/)
+}, 30_000)
