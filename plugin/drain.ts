@@ -86,7 +86,7 @@ export function disable(entries: LedgerEntry[]): LedgerEntry[] {
 export function countBoundaries(scopes: BoundaryScope<never>[], { drained }: Closing): BoundaryCounts {
   const counts = { drained: 0, released: 0, abandoned: 0 }
   for (const scope of scopes) {
-    if (scope.state !== 'disposed') counts.abandoned += scope.boundaries().length
+    if (scope.state !== 'disposed') counts.abandoned += scope.size
     counts.drained += drained.get(scope)?.drained ?? 0
     counts.released += drained.get(scope)?.released ?? 0
   }

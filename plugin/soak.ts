@@ -6,7 +6,8 @@ import type { SoakMessage } from './soak/process.ts'
 import type { SoakReport } from './soak/report.ts'
 import type { SoakOptions, SoakProgress } from './soak/soak.ts'
 
-export { soakTable, type SoakReport } from './soak/report.ts'
+export { soakTable } from './soak/table.ts'
+export type { SoakReport } from './soak/report.ts'
 export type { SoakOptions, SoakProgress } from './soak/soak.ts'
 
 /** So much of what the harness prints is shown when its process ends too early. */

@@ -104,7 +104,7 @@ describe('harness-hmr why', () => {
 
   test('says where nobody answers, and where somebody else does', async () => {
     const other = new WebSocketServer({ port: 0, host: '127.0.0.1' })
-    onTestFinished(() => void other.close())
+    onTestFinished(() => other.close())
     await new Promise(resolve => other.once('listening', resolve))
     const { port } = other.address() as { port: number }
     const none = /^error no dev server with harness-hmr answers at .*\. Give its address, with its base, by --url\n$/

@@ -53,7 +53,7 @@ export class Project {
       .map(({ kind, n, version }) => `${String(kind)} ${String(n)} v${String(version)}`)
   }
 
-  until(state: string, ms = 6000): Promise<unknown> {
+  until(state: string, ms = 15_000): Promise<unknown> {
     return this.server.until(state, () => this.lives.at(-1) === state, ms)
   }
 

@@ -272,9 +272,9 @@ describe('the transport', () => {
       }
     }
     let looks = 0
-    const { ledger } = app.harness.running!
-    const live = ledger.live.bind(ledger)
-    ledger.live = () => (looks++, live())
+    const { host } = app.harness.running!
+    const modules = host.modules.bind(host)
+    host.modules = () => (looks++, modules())
     const channel = new PageChannel(socket, app.harness, app.root)
     await app.edit('tools.ts', bump)
     await turn()

@@ -5,7 +5,8 @@ import type { Running } from '../reload.ts'
 import type { WhyReport } from '../report.ts'
 import { serve, type Served } from '../testing/server.ts'
 import { combine, costs, heapInUse, open, type Cost, type Open } from './measure.ts'
-import { type SoakLimits, type SoakReport, Tally, verdict } from './report.ts'
+import { type SoakLimits, type SoakReport, verdict } from './report.ts'
+import { Tally } from './tally.ts'
 import { heapSlopes, type Point } from './slope.ts'
 
 /** What to soak. */
@@ -40,9 +41,9 @@ const LEAST_LOOKS = 4
 const LOOK_EVERY = 250
 /** Modules whose retained generation the heap is searched for. */
 const SEARCHED = 3
-/** How often costs are measured at the start; and at the end, where they seem too high. */
-const STARTS = 3
-const ENDS = 10
+/** How often costs are measured at the start and at the end; and where they seem too high. */
+const COSTS = 6
+const MORE_COSTS = 16
 
 /**
  * Reloads a file many times, under the load that the harness makes itself.
@@ -66,7 +67,7 @@ export async function soak(options: SoakOptions, progress: (progress: SoakProgre
     const start = await quiet(running, looks)
     // The first time V8 knows of no other scope, and is faster than it ever will be again.
     await costs()
-    const startCost = await leastCost(await costs(), STARTS, () => false)
+    const startCost = await leastCost(() => true)
     const begin = performance.now()
     const points = await reloads(served, file, options, tally, progress)
     const seconds = (performance.now() - begin) / 1000
@@ -170,16 +171,19 @@ function stale({ ledger, host }: Running): number {
 async function compared(before: Cost, limit: number): Promise<[now: Cost, ratio: Cost]> {
   const ratio = (now: Cost) => ({ boundary: now.boundary / before.boundary, await: now.await / before.await })
   const isFine = (now: Cost) => Math.max(...Object.values(ratio(now))) <= limit
-  const now = await leastCost(await costs(), ENDS, isFine)
+  const now = await leastCost(isFine)
   return [now, ratio(now)]
 }
 
-async function leastCost(cost: Cost, times: number, isEnough: (cost: Cost) => boolean): Promise<Cost> {
-  if (times <= 1 || isEnough(cost)) return cost
-  await setTimeout(LOOK_EVERY)
-  const other = await costs()
-  const least = { boundary: Math.min(cost.boundary, other.boundary), await: Math.min(cost.await, other.await) }
-  return leastCost(least, times - 1, isEnough)
+async function leastCost(isFine: (cost: Cost) => boolean): Promise<Cost> {
+  const least: Cost = { boundary: Infinity, await: Infinity }
+  for (let times = 0; times < COSTS || (times < MORE_COSTS && !isFine(least)); times++) {
+    if (times > 0) await setTimeout(LOOK_EVERY)
+    const cost = await costs()
+    least.boundary = Math.min(least.boundary, cost.boundary)
+    least.await = Math.min(least.await, cost.await)
+  }
+  return least
 }
 
 function growth(before: Open, after: Open): Open {
