@@ -1,5 +1,6 @@
 /** After a reload: is what a retired generation created gone? Proven by a forced garbage collection, never assumed. */
 import { AsyncResource } from 'node:async_hooks'
+import { url as inspectorUrl } from 'node:inspector'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -48,6 +49,9 @@ const LOOKS = [0, 0, 50, 250, 1000]
 /** So many generations are remembered that nobody has looked at, where audits are switched off. */
 const REMEMBERED = 100
 
+/** Where nothing else is found and an inspector is attached: the debugger has it, and not the harness. */
+const INSPECTOR: Retainer = { what: 'console of the attached inspector, if it was logged there' }
+
 /** So many open runs of one storage are named. */
 const NAMED = 5
 
@@ -60,8 +64,11 @@ export class Auditor {
   /** Generations without a final verdict, with the last one that was reported. */
   readonly #open = new Map<Retired, AuditReport['outcome'] | undefined>()
   #running: Promise<void> | undefined
-  /** Whether somebody asked, who would not like to wait for a quiet moment. */
-  #asked = false
+  /** The run that follows; what is added before it begins is looked at by it. */
+  #next: Promise<void> | undefined
+  /** How many have asked, who would not like to wait for a quiet moment. */
+  #asked = 0
+  #stopped = false
 
   constructor(around: Surroundings) {
     this.#around = around
@@ -91,21 +98,29 @@ export class Auditor {
   }
 
   /** Looks now at every generation that has no final verdict; resolves when each has been reported on. */
-  run(): Promise<void> {
-    this.#asked = true
-    return this.#run()
+  async run(): Promise<void> {
+    this.#asked++
+    await this.#run()
+    this.#asked--
+  }
+
+  /** Reports nothing from now on. */
+  stop(): void {
+    this.#stopped = true
+    this.#open.clear()
   }
 
   #run(): Promise<void> {
-    // A generation that is added while a run is under way is looked at by the run that follows it.
-    return (this.#running = clean.runInAsyncScope(() => this.#after(this.#running)))
+    return (this.#next ??= clean.runInAsyncScope(() => this.#after(this.#running)))
   }
 
   async #after(running: Promise<void> | undefined): Promise<void> {
     await running
+    this.#running = this.#next
+    this.#next = undefined
     let waiting = [...this.#open.keys()]
     for (const [look, ms] of LOOKS.entries()) {
-      if (waiting.length === 0) break
+      if (!this.#isWorthALook(waiting, look)) break
       await pause(ms)
       await this.#quiet()
       await this.#around.idle()
@@ -119,13 +134,18 @@ export class Auditor {
       waiting = waiting.filter(retired => !this.#settled(retired))
     }
     for (const retired of waiting) this.#verdict(retired, 'retained', this.#retainers(retired))
-    this.#asked = false
+  }
+
+  /** Those that were called retained before are no reason to block the process at every reload that follows. */
+  #isWorthALook(waiting: Retired[], look: number): boolean {
+    if (this.#stopped || waiting.length === 0) return false
+    return look < 2 || this.#asked > 0 || waiting.some(retired => this.#open.get(retired) !== 'retained')
   }
 
   /** Waits, where the heap is so large that a collection would be felt, until the process has little to do. */
   async #quiet(): Promise<void> {
     const { limits, waits } = this.#around
-    for (let told = false; !this.#asked; told = true) {
+    for (let told = false; this.#asked === 0; told = true) {
       const megabytes = Math.round(getHeapStatistics().used_heap_size / 2 ** 20)
       if (megabytes < limits.auditHeap) return
       if (!told) waits(megabytes)
@@ -142,18 +162,23 @@ export class Auditor {
       return true
     }
     if (!isGone(retired) || this.leftBy(retired).length > 0) return false
-    this.#verdict(retired, 'collected', [])
+    // Of one that had nothing to prove it is only worth a word when it had left something running.
+    const isNews = retired.instances.length + retired.storages.length > 0 || this.#open.get(retired) === 'retained'
+    if (isNews) this.#verdict(retired, 'collected', [])
     this.#open.delete(retired)
     this.#around.ledger.forget(retired.storages)
     return true
   }
 
-  /** What it left running; and, where a storage of its lives on, what was started inside and carries that. */
+  /** What it left running; and, where something of it lives on, what may carry that. */
   #retainers(retired: Retired): Retainer[] {
+    const { resources } = this.#around
     const left = this.leftBy(retired)
     if (isGone(retired)) return left
-    const carriers = [...openRuns(retired), ...this.#around.resources.startedInside(retired.storages)]
-    return [...left, ...carriers.filter(carrier => !left.some(other => isSame(carrier, other)))]
+    const carriers = [...openRuns(retired), ...resources.startedInside(retired.storages)]
+    if (!retired.serves) carriers.push(...resources.startedFor(retired))
+    const found = carriers.reduce((all, one) => (all.some(other => isSame(one, other)) ? all : [...all, one]), left)
+    return found.length === 0 && inspectorUrl() ? [INSPECTOR] : found
   }
 
   /** What a generation started and has not ended. */
@@ -162,7 +187,7 @@ export class Auditor {
   }
 
   #verdict(retired: Retired, outcome: AuditReport['outcome'], retainers: Retainer[]): void {
-    if (this.#open.get(retired) === outcome) return
+    if (this.#stopped || this.#open.get(retired) === outcome) return
     this.#open.set(retired, outcome)
     const { reload, module, name, generation, instances, storages, forgotten } = retired
     const stores = storages.map(({ stores }) => stores.count())

@@ -44,6 +44,8 @@ export interface HarnessListener {
   error(error: unknown, unseen: boolean): void
   /** An error that a retired version threw into the process. */
   late(late: LateError): void
+  /** A module imports a path at which there is nothing. */
+  unresolved(path: string): void
   /** Resolves when no reload runs. */
   idle(): Promise<void>
   /** Modules have to be replaced although their code is the same. */
@@ -70,10 +72,10 @@ export async function boot(
   const providers = new Set<string>()
   const isProvider = (id: string) => {
     // A retired generation's storages are its provider's, also when the module exports no plugin any more.
-    if (fibers?.instances(id, host.ownExports(id)).length > 0) providers.add(id)
+    if (!providers.has(id) && fibers?.instances(id, host.ownExports(id)).length > 0) providers.add(id)
     return providers.has(id)
   }
-  const creators = new Creators(id => host?.evaluates(id), isProvider)
+  const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
   const ledger = new Ledger(creators)
   const resources = new Resources(creators, ledger)
   const undo = [ledger.listen(), resources.listen(trace), installStackMapping()]
@@ -81,7 +83,8 @@ export async function boot(
     host = new Host(env, ledger, {
       inline,
       external: await cordisFolders(env, entry),
-      onInvalidate: ids => listener.invalidate(ids)
+      onInvalidate: ids => listener.invalidate(ids),
+      onUnresolved: path => listener.unresolved(path)
     })
     undo.push(() => host.close())
     const exports = await host.import(entry)
@@ -93,7 +96,7 @@ export async function boot(
     const root = new (await findContext(host, entry))()
     fibers = new Fibers(root)
     const isRetired = (module: string, generation: number) =>
-      host.evaluates(module) && generation !== host.version(host.exports(module))
+      host.evaluates(module, generation) && !host.runs(module, generation)
     undo.push(catchLateErrors(isRetired, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
@@ -119,6 +122,7 @@ export async function boot(
       onSlow: drain => listener.slow(drain),
       onStep: progress => listener.step(progress),
       stop: async () => {
+        auditor.stop()
         await root.fiber.dispose()
         for (const step of undo.splice(0).toReversed()) step()
       }

@@ -22,7 +22,7 @@ cli
   .option('--entry <module>', 'module that composes the harness (default: the one of the config)')
   .option('--reload <file>', 'file to reload; on disk it stays as it is')
   .option('--times <n>', 'how often', { default: 200 })
-  .option('--root <folder>', "Vite's root", { default: '.' })
+  .option('--root <folder>', "Vite's root (default: the one of the config, else the working directory)")
   .option('--config <file>', "Vite's config file (default: the one in the root)")
   .option('--pause <ms>', 'time between two reloads', { default: 10 })
   .option('--max-heap-slope <bytes>', 'fail when the heap grows by more a reload', { default: 1024 })
@@ -34,7 +34,7 @@ cli
   .example('  harness-hmr soak --entry src/harness.ts --reload src/providers/agents.ts --times 1000')
   .action(async (options: Record<string, unknown>) => {
     const soaked = {
-      root: textOf(options, 'root')!,
+      root: textOf(options, 'root'),
       entry: textOf(options, 'entry'),
       config: textOf(options, 'config'),
       file: textOf(options, 'reload', 'the file to reload'),

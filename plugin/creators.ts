@@ -1,5 +1,5 @@
 /** On whose behalf something is created: the modules on the stack, and which of them it belongs to. */
-import { scriptsOnStack, type Script } from './script.ts'
+import { type Script, scriptsAmong, sitesOnStack } from './script.ts'
 
 /** One generation of a module. */
 export interface Generation {
@@ -10,18 +10,23 @@ export interface Generation {
 
 /** Tells from the current stack which generation a storage, a timer or a server belongs to. */
 export class Creators {
-  readonly #isOurs: (module: string) => boolean
+  readonly #isOurs: (script: Script) => boolean
   readonly #isProvider: (module: string) => boolean
 
-  /** `isOurs` is true for modules that the harness evaluates, `isProvider` for those that have had live plugins. */
-  constructor(isOurs: (module: string) => boolean, isProvider: (module: string) => boolean) {
+  /** `isOurs` is true for what the harness has evaluated, `isProvider` for modules that have had live plugins. */
+  constructor(isOurs: (script: Script) => boolean, isProvider: (module: string) => boolean) {
     this.#isOurs = isOurs
     this.#isProvider = isProvider
   }
 
   /** The harness' scripts on the current stack, innermost first. */
   onStack(): Script[] {
-    return scriptsOnStack().filter(({ file }) => this.#isOurs(file))
+    return this.among(sitesOnStack())
+  }
+
+  /** Those among the sites of a stack. */
+  among(sites: NodeJS.CallSite[]): Script[] {
+    return scriptsAmong(sites).filter(this.#isOurs)
   }
 
   /**

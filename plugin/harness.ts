@@ -9,6 +9,7 @@ import { FiberState } from './cordis.ts'
 import type { Generation } from './creators.ts'
 import { History } from './history.ts'
 import { openIn } from './ledger.ts'
+import { Missing } from './missing.ts'
 import type { Cause } from './plan.ts'
 import { type Limits, type Progress, reload, type SlowDrain } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
@@ -54,8 +55,10 @@ export class Harness {
   readonly #pending: { files: Set<string>; modules: Set<string> } = { files: new Set(), modules: new Set() }
   /** Reloads belong to nobody: one that ran in the async context of who asked for it would be let go by what it drains. */
   readonly #context = new AsyncResource('harness-hmr')
-  /** Files whose newest content is not what runs, with the content that could not be reloaded. */
-  #dirty = new Map<string, string | undefined>()
+  /** Files whose newest content is not what runs, since it could not be reloaded. */
+  #dirty = new Set<string>()
+  /** What could not be found when something could not be reloaded, or the harness not boot. */
+  readonly #missing: Missing
   #state: State = { kind: 'idle' }
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
@@ -74,6 +77,7 @@ export class Harness {
   constructor(env: DevEnvironment, options: HarnessOptions, socket: ViteDevServer['ws']) {
     this.#env = env
     this.#options = options
+    this.#missing = new Missing(env.config.root)
     this.listen(this.history.notes)
     this.#browsers = new BrowserChannel(socket, error => this.#tell('error', describeError(error, 'install')))
   }
@@ -212,9 +216,14 @@ export class Harness {
     })
   }
 
-  /** Most saved files are not the harness'. While something is broken, any of them may be what mends it. */
+  /**
+   * Most saved files are not the harness': a log or a session that it writes itself must not have it tried again. While
+   * something is broken, what its new code was made of, or has asked for in vain, may be what mends it.
+   */
   #isIrrelevant(file: string): boolean {
-    return this.running !== undefined && this.#dirty.size === 0 && this.running.host.modulesOf(file).length === 0
+    if (this.running && this.#dirty.size === 0) return this.running.host.modulesOf(file).length === 0
+    const isAsked = file === this.#options.entry || this.#dirty.has(file) || this.#missing.has(file)
+    return !isAsked && !this.#env.moduleGraph.getModulesByFile(file)?.size
   }
 
   #status(): Status {
@@ -222,7 +231,7 @@ export class Harness {
     return {
       state: this.#failures ? 'reloading' : 'idle',
       pending: [...this.#pending.files],
-      dirty: [...this.#dirty.keys()],
+      dirty: [...this.#dirty],
       abandoned: abandoned.map(({ name, generation, storages }) => ({
         provider: `${name} ${generation}`,
         boundaries: openIn(storages, KEPT_REPORTS)
@@ -264,12 +273,14 @@ export class Harness {
             const name = `${basename(module)} ${generation}`
             this.#tell('error', { ...described, message: `${name} was replaced and still runs: ${described.message}` })
           },
+          unresolved: path => this.#missing.add(path),
           idle: () => this.idle(),
           invalidate: ids => this.invalidate(ids)
         },
         this.service
       )
       this.#state = { kind: 'running', running }
+      this.#missing.clear()
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
       const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
       this.#tell('ready', { providers: fibers.length, failed, ms: performance.now() - start })
@@ -280,25 +291,22 @@ export class Harness {
   }
 
   async #apply(): Promise<void> {
-    const saved = new Map<string, string | undefined>()
-    for (const file of this.#pending.files) {
-      const { content, isNew } = await this.#saves.read(file)
-      if (isNew) saved.set(file, content)
-    }
+    const files: string[] = []
+    for (const file of this.#pending.files) if (await this.#saves.read(file)) files.push(file)
     const modules = [...this.#pending.modules]
     this.#pending.files.clear()
     this.#pending.modules.clear()
     if (this.#state.kind === 'failed') return this.#boot()
+    if (files.length === 0 && modules.length === 0) return
     // With what could not be reloaded before, so that a change over two files comes live with the second; and without
     // it if that fails, so that a broken provider blocks no other.
-    const news = [...saved].filter(([file, content]) => !this.#dirty.has(file) || this.#dirty.get(file) !== content)
-    if (news.length === 0 && modules.length === 0) return
-    const dirty = new Map([...this.#dirty, ...news])
-    const files = news.map(([file]) => file)
-    const frozen = [...this.#dirty.keys()].filter(file => !files.includes(file))
+    const dirty = new Set([...this.#dirty, ...files])
+    const frozen = [...this.#dirty].filter(file => !files.includes(file))
     const isFirstOfTwo = frozen.length > 0
-    const all = { files: [...dirty.keys()], modules, frozen: [] }
-    if (await this.#reload(all, isFirstOfTwo)) return this.#dirty.clear()
+    if (await this.#reload({ files: [...dirty], modules, frozen: [] }, isFirstOfTwo)) {
+      this.#missing.clear()
+      return this.#dirty.clear()
+    }
     // Then alone: what could not be reloaded before goes on as it is.
     if (isFirstOfTwo && (await this.#reload({ files, modules, frozen }))) for (const file of files) dirty.delete(file)
     this.#dirty = dirty

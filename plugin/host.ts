@@ -5,6 +5,7 @@
 import type { EventEmitter } from 'node:events'
 import { existsSync } from 'node:fs'
 import { url as inspectorUrl } from 'node:inspector'
+import { dirname, isAbsolute, join } from 'node:path'
 import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { shouldExternalize } from 'vite-node/server'
@@ -42,6 +43,8 @@ export interface HostOptions {
   external?: (string | RegExp)[]
   /** A module has called `import.meta.hot.invalidate()`: these, its importers, have to be replaced. */
   onInvalidate?: (ids: string[]) => void
+  /** A module imports a path, absolute or from the root, at which there is nothing. */
+  onUnresolved?: (path: string) => void
 }
 
 /** Runs the modules of one harness in one Vite environment. */
@@ -51,9 +54,11 @@ export class Host {
   readonly #options: HostOptions
   readonly #external = new Map<string, Promise<string | false>>()
   readonly #maps = new Map<string, SourceMap | undefined>()
-  readonly #versions = new WeakMap<Exports, number>()
+  readonly #scripts = new WeakMap<Exports, { file: string; version: number }>()
   readonly #definers = new WeakMap<object, string>()
   readonly #order = new Map<string, number>()
+  /** By file. Several hosts of one process count together, so that no two evaluations of a file have the same number. */
+  readonly #versions = new Map<string, Set<number>>()
   readonly #live = new LiveExports()
   readonly #modules = new ModuleCacheMap()
   /** `import.meta.hot` of the running modules. */
@@ -104,9 +109,20 @@ export class Host {
     return [...ids].filter(id => this.#modules.has(id))
   }
 
-  /** Whether a file was ever evaluated here, in place or staged. */
-  evaluates(file: string): boolean {
-    return this.#order.has(file)
+  /** Whether a file, or that version of it, was ever evaluated here, in place or staged. */
+  evaluates(file: string, version?: number): boolean {
+    const versions = this.#versions.get(file)
+    return versions !== undefined && (version === undefined || versions.has(version))
+  }
+
+  /** Whether that version of a file runs; a file may be several modules (`?raw`, `?worker`). */
+  runs(file: string, version: number): boolean {
+    return this.scripts().some(script => script.file === file && script.version === version)
+  }
+
+  /** The file and version of every module that runs. */
+  scripts(): { file: string; version: number }[] {
+    return [...this.#modules.values()].flatMap(({ exports }) => (exports && this.#scripts.get(exports)) ?? [])
   }
 
   /** Every module that is evaluated here, in the order in which it was first asked for; externals are not among them. */
@@ -140,7 +156,7 @@ export class Host {
 
   /** How often the module's file was evaluated when its running version was: its generation. */
   version(exports: Exports | undefined): number {
-    return (exports && this.#versions.get(exports)) ?? 0
+    return (exports && this.#scripts.get(exports)?.version) ?? 0
   }
 
   /** The running modules that import `id`. */
@@ -276,7 +292,7 @@ export class Host {
         base,
         moduleCache,
         createHotContext: (_, id) => this.hot.create(id, contexts),
-        resolveId: (id, importer) => this.#env.pluginContainer.resolveId(id, importer),
+        resolveId: (id, importer) => this.#resolve(id, importer),
         fetchModule: id => (frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#fetch(id))
       },
       evaluated: (file, exports) => {
@@ -290,12 +306,23 @@ export class Host {
         const { name, version } = nameScript(file, this.#maps.get(code))
         const map = this.#maps.get(code)
         this.#maps.delete(code)
-        this.#versions.set(exports, version)
+        this.#scripts.set(exports, { file, version })
         if (!this.#order.has(file)) this.#order.set(file, this.#order.size)
+        this.#versions.set(file, (this.#versions.get(file) ?? new Set()).add(version))
         // A debugger finds the source through the code itself; without one that is only work.
         return { name, code: map && inspectorUrl() ? `${code}\n//# sourceMappingURL=${mapUrl(map)}` : code }
       }
     })
+  }
+
+  async #resolve(id: string, importer?: string) {
+    const resolved = await this.#env.pluginContainer.resolveId(id, importer)
+    // An alias always leads somewhere, and says so when nothing is there.
+    const path = resolved ? resolved.meta?.['vite:alias']?.noResolved && resolved.id : id
+    if (path && (path.startsWith('.') || isAbsolute(path))) {
+      this.#options.onUnresolved?.(path.startsWith('.') && importer ? join(dirname(importer), path) : path)
+    }
+    return resolved
   }
 
   /** The code that runs, for a file whose newest content does not. */

@@ -29,6 +29,8 @@ export interface LedgerEntry {
   created: Location | undefined
   /** Runs of a storage that no scope of ours enters, until they are seen to have settled. */
   runs: PendingRun[]
+  /** Among so many runs the settled ones are looked for. */
+  sweepRunsAt: number
   stores: Stores
   /** Whether it was entered and not disabled since. */
   enabled: boolean
@@ -42,7 +44,10 @@ interface PendingRun {
 
 const sites = new WeakMap<Promise<unknown>, Site>()
 
-/** Among so many runs of one storage the settled ones are looked for. */
+/** What storages return outside of every run, where that is not `undefined`. */
+const defaults = new WeakMap<AsyncLocalStorage<unknown>, unknown>()
+
+/** Among so many runs of one storage the settled ones are looked for, or among twice as many as went on then. */
 const RUNS_SWEPT_AT = 64
 /** Among so many storages those that are gone are looked for. */
 const PRUNED_AT = 64
@@ -89,21 +94,23 @@ export class Ledger {
 
   /** Notes a storage that is being created right now. A scope's storage comes twice: when created, and when announced. */
   record(storage: AsyncLocalStorage<unknown>, scope?: BoundaryScope<never>): LedgerEntry | undefined {
-    if (scope) this.#scopes.add(new WeakRef(scope))
     const known = this.#known.get(storage)
-    if (known) {
-      if (scope) known.scope = new WeakRef(scope)
-      return known
-    }
-    const creators = this.#creators.onStack()
+    const creators = known?.creators ?? this.#creators.onStack()
     const [innermost] = creators
     if (!innermost) return undefined
+    const announced = scope && new WeakRef(scope)
+    if (announced) this.#scopes.add(announced)
+    if (known) {
+      if (announced) known.scope = announced
+      return known
+    }
     const entry: LedgerEntry = {
       storage: new WeakRef(storage),
-      scope: scope && new WeakRef(scope),
+      scope: announced,
       creators,
       created: locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column),
       runs: [],
+      sweepRunsAt: RUNS_SWEPT_AT,
       stores: new Stores(),
       enabled: false
     }
@@ -131,6 +138,16 @@ export class Ledger {
     return [...this.#entries].filter(({ storage }) => storage.deref() !== undefined)
   }
 
+  /** The storages that what runs now is inside of. */
+  entered(): LedgerEntry[] {
+    const { getStore } = AsyncLocalStorage.prototype
+    return [...this.#entries].filter(entry => {
+      const storage = entry.storage.deref()
+      const store: unknown = storage && getStore.call(storage)
+      return store !== undefined && store !== defaults.get(storage!)
+    })
+  }
+
   /** Notes what a storage is entered with. */
   enters(storage: AsyncLocalStorage<unknown>, store: unknown): void {
     const entry = this.#known.get(storage)
@@ -149,29 +166,29 @@ export class Ledger {
 
   /** Notes that a storage was entered by an operation that has returned a Promise. */
   pends(storage: AsyncLocalStorage<unknown>, promise: Promise<unknown>, site: Site): void {
-    const { runs, scope } = this.#known.get(storage) ?? {}
+    const entry = this.#known.get(storage)
     // A scope knows its boundaries itself.
-    if (!runs || scope) return
+    if (!entry || entry.scope) return
+    const { runs } = entry
     sites.set(promise, site)
     runs.push({ promise: new WeakRef(promise), since: performance.now() })
     // Looked at in batches: most have settled by then.
-    if (runs.length % RUNS_SWEPT_AT === 0) sweepRuns(runs)
+    if (runs.length < entry.sweepRunsAt) return
+    sweepRuns(runs)
+    entry.sweepRunsAt = Math.max(RUNS_SWEPT_AT, runs.length * 2)
   }
 
   /** Makes every scope notice which of its boundaries have settled: it holds those, and what opened them, until it looks. */
   sweep(): void {
-    for (const ref of this.#scopes) {
-      const scope = ref.deref()
-      if (!scope || scope.state === 'disposed') this.#scopes.delete(ref)
-      else void scope.size
-    }
-    for (const { runs } of this.#entries) sweepRuns(runs)
     this.#prune()
+    for (const ref of this.#scopes) void ref.deref()?.size
+    for (const { runs } of this.#entries) sweepRuns(runs)
   }
 
-  /** Forgets storages that are gone: a generation that goes on may make one for each request, or for each of its restarts. */
+  /** Forgets storages and scopes that are gone: a generation that goes on may make one for each request, or for each of its restarts. */
   #prune(): void {
     for (const entry of this.#entries) if (entry.storage.deref() === undefined) this.#entries.delete(entry)
+    for (const ref of this.#scopes) if ((ref.deref()?.state ?? 'disposed') === 'disposed') this.#scopes.delete(ref)
     this.#pruneAt = Math.max(PRUNED_AT, this.#entries.size * 2)
   }
 
@@ -277,6 +294,8 @@ function recordedBy(ledger: Ledger): typeof AsyncLocalStorage {
 
     constructor(...args: []) {
       super(...args)
+      const [options] = args as [{ defaultValue?: unknown }?]
+      if (options?.defaultValue !== undefined) defaults.set(this, options.defaultValue)
       ledger.record(this)
     }
 

@@ -49,6 +49,10 @@ export function resolveOptions(options: Options): HarnessOptions & { json: boole
     )
   }
   const { entry, config, inline = [], ...rest } = options ?? {}
+  // First: a misspelt one is also one that is missing.
+  for (const name of Object.keys(rest)) {
+    if (!NAMES.includes(name)) throw new Error(`harness-hmr: unknown option "${name}". Options are ${NAMES.join(', ')}`)
+  }
   if (typeof entry !== 'string' || entry === '')
     fail('entry', entry, 'the path of the module that composes the harness')
   if (!Array.isArray(inline) || !inline.every(item => typeof item === 'string' || item instanceof RegExp))
@@ -56,7 +60,6 @@ export function resolveOptions(options: Options): HarnessOptions & { json: boole
   const numbers = mapValues(NUMBERS, ({ default: value }) => value)
   const switches = { ...SWITCHES }
   for (const [name, value] of Object.entries(rest)) {
-    if (!NAMES.includes(name)) throw new Error(`harness-hmr: unknown option "${name}". Options are ${NAMES.join(', ')}`)
     if (value === undefined) continue
     if (name in NUMBERS) {
       const { unit } = NUMBERS[name as keyof typeof NUMBERS]

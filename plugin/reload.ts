@@ -21,7 +21,7 @@ import { type Cause, planOf, type ReloadPlan } from './plan.ts'
 import type { ProviderReport, ReloadReport, Step } from './report.ts'
 import type { Resources } from './resources.ts'
 import type { Boundary } from './scope.ts'
-import { helpersOf, leftoversOf, retire, type Target, targetsOf, topMost } from './targets.ts'
+import { disableLate, keepShared, retire, straysOf, type Target, targetsOf, topMost } from './targets.ts'
 
 /** The limits of a reload, in milliseconds; `Infinity` waits for ever. */
 export interface Limits {
@@ -80,7 +80,7 @@ export interface Running {
  * @param giveUp - ends the drain when it is aborted, as the deadline does.
  */
 export async function reload(id: number, cause: Cause, running: Running, giveUp?: AbortSignal): Promise<ReloadReport> {
-  const { host, fibers, ledger, resources, auditor, limits } = running
+  const { host, fibers, ledger, auditor, limits } = running
   const report = emptyReport(id, cause)
   const step = stepsOf(report, running)
 
@@ -96,7 +96,11 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
   report.providers = targets.map(providerReport)
 
   const staged = await step.attempt('stage', () => stage(plan, instances, host, cause.frozen))
-  if (!staged) return Object.assign(report, { outcome: 'kept' })
+  if (!staged) {
+    // A version that was evaluated and is not taken may have started something all the same.
+    for (const stray of straysOf(id, running)) auditor.add(stray)
+    return Object.assign(report, { outcome: 'kept' })
+  }
 
   const listeners = processListeners()
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
@@ -120,7 +124,6 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
       return retire(target, id, storages, forgotten, abandoned ? closing.gone : undefined)
     })
   })
-  const helpers = helpersOf(plan.modules, targets, host)
   if (!inTime) {
     for (const { name } of [...dependents].filter(isUnloading))
       report.failures.push(`dependent "${name}" has not ended`)
@@ -139,9 +142,14 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
   await fibers.root.parallel('harness-hmr/after-reload').catch(() => {})
-  // After a rollback the old code serves again, in new instances.
-  if (installed) for (const generation of [...retired, ...leftoversOf(helpers, id, resources)]) auditor.add(generation)
-  else for (const generation of retired) auditor.add({ ...generation, storages: [], serves: true })
+  for (const generation of retired) {
+    keepShared(generation, fibers)
+    // After a rollback the old code serves again, in new instances.
+    if (!installed) Object.assign(generation, { storages: [], serves: true })
+    else disableLate(generation)
+    auditor.add(generation)
+  }
+  for (const stray of straysOf(id, running)) auditor.add(stray)
   return report
 }
 

@@ -2,103 +2,50 @@
  * What the harness' code starts and has to end: timers, servers, sockets, watchers, processes, requests, listeners on
  * `process`; each with the place that started it, held weakly.
  *
- * Most is told by `async_hooks`. Where the hook need not see promises (`trackPromises: false`, newer Node lines) it costs
- * nothing; elsewhere every promise pays for it, so there it is up to `trace`.
+ * Servers, processes, workers and listeners are announced by Node itself, which costs nothing. The rest is told by
+ * `async_hooks`. Where the hook need not see promises (`trackPromises: false`, newer Node lines) that is free too;
+ * elsewhere every promise pays for it, so there it is up to `trace`.
  */
 import { createHook } from 'node:async_hooks'
-import type { Socket } from 'node:net'
-import type { ClientRequest, ServerResponse } from 'node:http'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { performance } from 'node:perf_hooks'
 import type { Creators, Generation } from './creators.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { makeNodesOwn } from './nodes-own.ts'
 import type { Retainer } from './report.ts'
-import { locate, type Script, sitesOnStack } from './script.ts'
-
-/** A kind of resource. */
-interface Kind {
-  /** As the report calls it. */
-  what: string | ((resource: any) => string)
-  isAlive(resource: any): boolean
-  /** Whether the one that started it has to end it; what is not its own is only named where it keeps something. */
-  isOwned(resource: any): boolean
-}
+import { BY_CHANNEL, BY_TYPE, FETCH_SOCKET, type Kind, listenerOf, POOLED_SOCKET, SOCKET } from './resource-kinds.ts'
+import { type Starter, TIMER, type Timer } from './resource-kinds.ts'
+import { locate, type Location, parseScript, type Script, sitesOnStack } from './script.ts'
 
 /** One resource that was started by code of the harness, or inside one of its storages. */
 interface Resource {
   ref: WeakRef<object>
   kind: Kind
   creators: Script[]
+  /** Where the innermost of them is in the source; asked for while its map is kept. */
+  location: Location | undefined
   /** The storages that it was started inside of: they, or what they carried, live as long as it does. */
   inside: LedgerEntry[]
-  /** Whether the harness' code started it itself, and not a part of Node for its own needs. */
-  direct: boolean
+  by: Starter
 }
 
-/** A timer that ends within so many milliseconds is gone before anybody asks for it. */
+/** A timer that ends within so many milliseconds is looked at only when that costs next to nothing. */
 const SHORT_TIMER = 1000
+/** So many short timers are looked at in a second, at some 10 µs each: enough for one that is set again and again. */
+const SHORT_TIMERS_A_SECOND = 200
 
-const always = () => true
-const never = () => false
-
-const TIMER: Kind = {
-  what: (timer: Timer) => (timer._repeat === null ? `setTimeout of ${duration(timer._idleTimeout)}` : 'setInterval'),
-  isAlive: (timer: Timer) => !timer._destroyed && timer._idleTimeout >= 0,
-  isOwned: always
-}
-// A client's socket belongs to a pool, which outlives whoever asked first, unless his request still has it.
-const SOCKET = handle(
-  socket => {
-    if (request(socket)) return 'http request'
-    return ownerOf(socket)?._httpMessage === null ? 'keep-alive socket of an http.Agent' : 'socket'
-  },
-  socket => request(socket)?.reusedSocket === false
-)
-// Its pool is the process'.
-const FETCH = handle('socket of fetch', never)
-const REQUEST: Kind = {
-  what: 'http request',
-  isAlive: ({ req }: { req: ClientRequest }) => !req.closed && !req.destroyed,
-  isOwned: never
-}
-const LISTENER = (event: string | symbol): Kind => ({
-  what: `listener "${String(event)}" on process`,
-  isAlive: listener => process.listeners(event as 'exit').includes(listener),
-  isOwned: always
-})
-
-/** By their type in async_hooks. */
-const KINDS: Record<string, Kind> = {
-  Timeout: TIMER,
-  TCPSERVERWRAP: handle('net.Server'),
-  PIPESERVERWRAP: handle('net.Server'),
-  FSEVENTWRAP: handle('fs.watch'),
-  STATWATCHER: handle('fs.watchFile'),
-  PROCESSWRAP: handle('child process'),
-  WORKER: handle('Worker'),
-  UDPWRAP: handle('dgram.Socket'),
-  TCPWRAP: SOCKET,
-  PIPEWRAP: SOCKET,
-  TLSWRAP: SOCKET,
-  HTTPCLIENTREQUEST: REQUEST
-}
-
-function handle(what: Kind['what'], isOwned: Kind['isOwned'] = always): Kind {
-  return { what, isOwned, isAlive: (open: { getAsyncId?(): number }) => open.getAsyncId?.() !== -1 }
-}
-
-/** Without the parts of others among them: a request has a timer of Node's, and is told once more without a place. */
-function mostTelling<T extends Retainer & { direct: boolean }>(retainers: T[]): T[] {
-  const direct = retainers.filter(retainer => retainer.direct)
-  const told = direct.length > 0 ? direct : retainers
-  return told.filter(({ what, location }) => location || !told.some(other => other.what === what && other.location))
-}
+const SWEPT_AT = 256
 
 /** Knows what runs on behalf of whom. */
 export class Resources {
   readonly #creators: Creators
   readonly #ledger: Ledger
-  #all = new Set<Resource>()
-  #sweepAt = 256
+  readonly #all = new Set<Resource>()
+  #sweepAt = SWEPT_AT
+  /** Servers that do not listen yet. */
+  readonly #starting = new WeakMap<object, Resource>()
+  #second = 0
+  #shortTimers = 0
 
   constructor(creators: Creators, ledger: Ledger) {
     this.#creators = creators
@@ -108,20 +55,24 @@ export class Resources {
   /** Starts to take notes; `trace` also where that slows every promise down. Returns how to stop. */
   listen(trace: boolean): () => void {
     makeNodesOwn()
-    const undo = [this.#listenToListeners()]
+    const undo = [this.#listenToListeners(), ...this.#listenToChannels()]
     if (trace || isFree()) undo.push(this.#hook())
     return () => {
       for (const step of undo) step()
     }
   }
 
-  /** What a generation started, and has not ended. */
-  leftBy({ module, generation }: Generation): Retainer[] {
-    return this.#name(({ kind, direct, creators }, resource) => {
-      if (!direct || !kind.isOwned(resource)) return false
-      const owner = this.#creators.ownerOf(creators)
-      return owner?.module === module && owner.generation === generation
-    })
+  /** What a generation started and had to end, and has not. */
+  leftBy(generation: Generation): Retainer[] {
+    return this.#name((entry, resource) => entry.kind.isOwned(resource, entry.by) && this.#isBy(entry, generation))
+  }
+
+  /** What packages started on a generation's behalf: it may be another's too, but may be what keeps the generation. */
+  startedFor(generation: Generation): Retainer[] {
+    return this.#name(
+      (entry, resource) =>
+        entry.by === 'package' && entry.kind.isOwned(resource, 'own') && this.#isBy(entry, generation)
+    )
   }
 
   /** What was started inside of any of these storages, by whomever, and has not ended. */
@@ -129,18 +80,35 @@ export class Resources {
     return this.#name(({ inside }) => inside.some(entry => entries.includes(entry)))
   }
 
+  /** The generations that have started something and not ended it, the running ones among them. */
+  starters(): Generation[] {
+    this.#sweep()
+    const found = new Map<string, Generation>()
+    for (const { ref, kind, by, creators } of this.#all) {
+      const resource = ref.deref()
+      const owner = resource && kind.isOwned(resource, by) ? this.#creators.ownerOf(creators) : undefined
+      if (owner) found.set(`${owner.module}?v=${owner.generation}`, owner)
+    }
+    return [...found.values()]
+  }
+
+  #isBy({ creators }: Resource, { module, generation }: Generation): boolean {
+    const owner = this.#creators.ownerOf(creators)
+    return owner?.module === module && owner.generation === generation
+  }
+
   #name(concerns: (entry: Resource, resource: object) => boolean): Retainer[] {
     this.#sweep()
-    const named = new Map<string, Retainer & { direct: boolean }>()
+    const named = new Map<string, Retainer & { by: Starter }>()
     for (const entry of this.#all) {
       const resource = entry.ref.deref()
       if (!resource || !concerns(entry, resource)) continue
-      const { kind, creators, direct } = entry
+      const { kind, creators, by } = entry
       const what = typeof kind.what === 'string' ? kind.what : kind.what(resource)
       const [at] = creators
-      const location = at && locate(`${at.file}?v=${at.version}`, at.line, at.column)
+      const location = (entry.location ??= at && locate(`${at.file}?v=${at.version}`, at.line, at.column))
       // One socket is several handles.
-      named.set(`${what} ${at?.file}:${at?.line}:${at?.column}`, { what, location, direct })
+      named.set(`${what} ${at?.file}:${at?.line}:${at?.column}`, { what, location, by })
     }
     return mostTelling([...named.values()]).map(({ what, location }) => ({ what, location }))
   }
@@ -150,41 +118,79 @@ export class Resources {
       const alive = resource.ref.deref()
       if (!alive || !resource.kind.isAlive(alive)) this.#all.delete(resource)
     }
-    this.#sweepAt = Math.max(256, this.#all.size * 2)
+    this.#sweepAt = Math.max(SWEPT_AT, this.#all.size * 2)
   }
 
-  #note(resource: object, kind: Kind): void {
-    const creators = this.#creators.onStack()
-    if (kind === SOCKET && filesOnStack().some(file => file.includes('undici'))) kind = FETCH
-    const inside = this.#ledger.live().filter(({ storage }) => storage.deref()?.getStore() !== undefined)
-    if (creators.length === 0 && inside.length === 0) return
-    this.#all.add({ ref: new WeakRef(resource), kind, creators, inside, direct: kind !== TIMER || !isNodesTimer() })
+  /** What is known of a resource that is being started right now; `undefined` where it is none of the harness'. */
+  #look(resource: object, kind: Kind): Resource | undefined {
+    const sites = sitesOnStack()
+    const creators = this.#creators.among(sites)
+    const inside = this.#ledger.entered()
+    if (creators.length === 0 && inside.length === 0) return undefined
+    const files = sites.map(site => site.getFileName() ?? '')
+    return {
+      ref: new WeakRef(resource),
+      kind: kind === SOCKET ? kindOfSocket(files) : kind,
+      creators,
+      location: undefined,
+      inside,
+      by: starterOf(files, kind)
+    }
+  }
+
+  #note(entry: Resource | undefined): void {
+    if (!entry) return
+    this.#all.add(entry)
     if (this.#all.size >= this.#sweepAt) this.#sweep()
   }
 
   #hook(): () => void {
     const hook = createHook({
       init: (_, type, __, resource) => {
-        const kind = KINDS[type]
-        if (kind && !(kind === TIMER && isShort(resource as Timer))) this.#note(resource, kind)
+        const kind = BY_TYPE[type]
+        if (!kind) return
+        if (kind === TIMER && isShort(resource as Timer)) this.#noteShort(resource)
+        else this.#note(this.#look(resource, kind))
       },
       ...UNTRACKED
     }).enable()
     return () => void hook.disable()
   }
 
+  /** One short timer is gone before anybody asks for it, unless it is set again and again: a loop that runs on. */
+  #noteShort(timer: object): void {
+    const second = Math.floor(performance.now() / 1000)
+    if (second !== this.#second) [this.#second, this.#shortTimers] = [second, 0]
+    if (this.#shortTimers++ >= SHORT_TIMERS_A_SECOND) return
+    const entry = this.#look(timer, TIMER)
+    if (entry?.by === 'own') this.#note(entry)
+  }
+
   #listenToListeners(): () => void {
     const noted = (event: string | symbol, listener: (...args: unknown[]) => void) =>
-      this.#note(listener, LISTENER(event))
+      this.#note(this.#look(listener, listenerOf(event)))
     process.on('newListener', noted)
     return () => process.off('newListener', noted)
   }
-}
 
-interface Timer {
-  _repeat: number | null
-  _idleTimeout: number
-  _destroyed: boolean
+  #listenToChannels(): (() => void)[] {
+    const channels = BY_CHANNEL.map(([channel, key, kind]) => {
+      const told = (message: unknown) => {
+        const started = (message as Record<string, object>)[key]!
+        const entry = this.#look(started, kind)
+        // Nobody could tell a server that does not listen yet from one that has ended.
+        if (key === 'server' && entry) this.#starting.set(started, entry)
+        else this.#note(entry)
+      }
+      return [channel, told] as const
+    })
+    const listens = (message: unknown) => this.#note(this.#starting.get((message as { server: object }).server))
+    const all = [...channels, ['tracing:net.server.listen:asyncEnd', listens] as const]
+    return all.map(([channel, told]) => {
+      subscribe(channel, told)
+      return () => unsubscribe(channel, told)
+    })
+  }
 }
 
 /** What Node's types do not know yet. */
@@ -206,33 +212,38 @@ function isShort({ _repeat, _idleTimeout }: Timer): boolean {
   return _repeat === null && _idleTimeout < SHORT_TIMER
 }
 
-const OF_TIMERS = /^node:(internal\/async_hooks|internal\/timers|timers|timers\/promises)$/
-
-/** Whether a timer that is being made is one of Node's own, such as the one that an http server checks its connections by. */
-function isNodesTimer(): boolean {
-  const files = filesOnStack()
-  // Above the frames that make it are those that look at it here.
-  const made = files.slice(files.findIndex(file => OF_TIMERS.test(file)))
-  return made.find(file => !OF_TIMERS.test(file))?.startsWith('node:') ?? true
+/** Without the parts of others among them: a request has a timer of Node's, and is told once more without a place. */
+function mostTelling<T extends Retainer & { by: Starter }>(retainers: T[]): T[] {
+  const asked = retainers.filter(({ by }) => by !== 'node')
+  const told = asked.length > 0 ? asked : retainers
+  return told.filter(({ what, location }) => location || !told.some(other => other.what === what && other.location))
 }
 
-function filesOnStack(): string[] {
-  return sitesOnStack().map(site => site.getFileName() ?? '')
+const OF_HOOKS = /^node:(internal\/async_hooks|diagnostics_channel)$/
+const OF_TIMERS = /^node:(internal\/timers|timers|timers\/promises)$/
+const OF_PORTS = /^node:internal\/worker\/io$/
+const OF_HTTP_CLIENT = /^node:_http_(agent|client)$/
+const OF_FETCH = /^node:internal\/deps\/undici\/|[\\/]node_modules[\\/]undici[\\/]/
+
+/** The files of the part of Node that starts something, innermost first, and those of its callers. */
+function split(files: string[]): { node: string[]; callers: string[] } {
+  // Innermost are those that look at it here.
+  const made = files.slice(files.findIndex(file => file.startsWith('node:')))
+  const end = made.findIndex(file => file !== '' && !file.startsWith('node:'))
+  const of = end < 0 ? made : made.slice(0, end)
+  return { node: of.filter(file => file !== '' && !OF_HOOKS.test(file)), callers: end < 0 ? [] : made.slice(end) }
 }
 
-function duration(ms: number): string {
-  return ms < 120_000 ? `${ms / 1000} s` : `${Math.round(ms / 6000) / 10} min`
+/** Who has started something. Node has timers and ports of its own, as what its servers check their connections by. */
+function starterOf(files: string[], kind: Kind): Starter {
+  const { node, callers } = split(files)
+  const needed = kind === TIMER ? OF_TIMERS : kind === BY_TYPE['MESSAGEPORT'] ? OF_PORTS : /^/
+  const [caller] = callers
+  if (!caller || !node.every(file => needed.test(file))) return 'node'
+  return parseScript(caller) ? 'own' : 'package'
 }
 
-type HttpSocket = Socket & { _httpMessage?: ClientRequest | ServerResponse | null }
-
-function ownerOf(handle: object): HttpSocket | undefined {
-  const key = Object.getOwnPropertySymbols(handle).find(({ description }) => description === 'owner_symbol')
-  return key && (handle as Record<symbol, HttpSocket>)[key]
-}
-
-/** The request that a client's socket is used for. */
-function request(handle: object): ClientRequest | undefined {
-  const message = ownerOf(handle)?._httpMessage
-  return message && 'reusedSocket' in message ? message : undefined
+function kindOfSocket(files: string[]): Kind {
+  if (files.some(file => OF_FETCH.test(file))) return FETCH_SOCKET
+  return split(files).node.some(file => OF_HTTP_CLIENT.test(file)) ? POOLED_SOCKET : SOCKET
 }

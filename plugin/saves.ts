@@ -13,9 +13,9 @@ const LOOK_AGAIN = 75
  */
 const MISSING = 'missing'
 const MISSING_EVERY = 500
-/** Milliseconds that an empty file may take to get its content, and how often that is looked for. */
-const EMPTY_FOR = 200
-const EMPTY_STEP = 5
+/** Milliseconds that a file which is empty, or is being written, may take to get its content, and between two looks. */
+const UNSETTLED_FOR = 200
+const STEP = 5
 
 /** Finds the newest content of saved files. */
 export class Saves {
@@ -32,26 +32,31 @@ export class Saves {
   }
 
   /**
-   * Resolves with the file's content when it can be read: it has some, or it is empty for good. `undefined` when the file
-   * is gone. `isNew` is false when a watcher has announced one save twice: nothing was written since the last time.
+   * Resolves when the file can be read: it has content, or is empty for good, or is gone. With false when a watcher has
+   * announced one save twice: nothing was written since the last time.
    */
-  async read(file: string): Promise<{ content: string | undefined; isNew: boolean }> {
+  async read(file: string): Promise<boolean> {
     const unsaved = this.unsaved.get(file)
     if (unsaved !== undefined) return this.#note(file, 'unsaved', unsaved)
     const start = performance.now()
-    let now = await signature(file)
-    while (now.size === 0 && performance.now() - start < EMPTY_FOR) {
-      await new Promise(resolve => setTimeout(resolve, EMPTY_STEP))
-      now = await signature(file)
+    const isLate = () => performance.now() - start >= UNSETTLED_FOR
+    for (;;) {
+      const { key, size } = await signature(file)
+      const content = await readFile(file, 'utf8').catch(() => undefined)
+      // Written meanwhile: the content may be older or newer than the signature, and would seem saved once more later.
+      const isSettled = size !== 0 && key === (await signature(file)).key
+      if (isSettled || isLate()) {
+        this.#lookAgain(file, key)
+        return this.#note(file, key, content)
+      }
+      await new Promise(resolve => setTimeout(resolve, STEP))
     }
-    this.#lookAgain(file, now.key)
-    return this.#note(file, now.key, await readFile(file, 'utf8').catch(() => undefined))
   }
 
-  #note(file: string, key: string, content: string | undefined): { content: string | undefined; isNew: boolean } {
+  #note(file: string, key: string, content: string | undefined): boolean {
     const last = this.#last.get(file)
     this.#last.set(file, { key, content })
-    return { content, isNew: last?.key !== key || last.content !== content }
+    return last?.key !== key || last.content !== content
   }
 
   /** Looks at a file that is not read, for the save after this one. */

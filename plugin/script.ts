@@ -149,7 +149,12 @@ export interface Script {
 
 /** The scripts of ours on the current stack, innermost first; structured, since formatting a stack costs far more. */
 export function scriptsOnStack(): Script[] {
-  return sitesOnStack().flatMap(site => {
+  return scriptsAmong(sitesOnStack())
+}
+
+/** The scripts of ours among the sites of a stack. */
+export function scriptsAmong(sites: NodeJS.CallSite[]): Script[] {
+  return sites.flatMap(site => {
     const script = parseScript(site.getFileName())
     return script ? [{ ...script, line: site.getLineNumber() ?? 1, column: site.getColumnNumber() ?? 1 }] : []
   })

@@ -51,7 +51,7 @@ function objectsOf({ name, generation, instances, storages }: Retired): Named[] 
 }
 
 function scriptsOf({ host }: Running): string[] {
-  return host.modules().map(id => `${id}?v=${host.version(host.exports(id))}`)
+  return host.scripts().map(({ file, version }) => `${file}?v=${version}`)
 }
 
 function servicesOf({ fibers }: Running): Named[] {

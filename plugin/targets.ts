@@ -1,14 +1,14 @@
 /** Who is replaced: the provider modules of a plan, their live instances, and what must be gone afterwards. */
 import { basename, extname } from 'node:path'
 import type { Retired } from './audit.ts'
-import { scopesOf } from './drain.ts'
+import { disable, scopesOf } from './drain.ts'
 import { type Fiber } from './cordis.ts'
 import { type Fibers, type Instance, isWithin } from './fibers.ts'
-import type { Generation } from './creators.ts'
 import type { Host } from './host.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import type { Resources } from './resources.ts'
+import type { Running } from './reload.ts'
 import type { BoundaryScope } from './scope.ts'
+import type { Location } from './script.ts'
 
 /** One module that is replaced, as it runs before the reload. */
 export interface Target {
@@ -30,7 +30,9 @@ export function targetsOf(modules: Iterable<string>, host: Host, fibers: Fibers,
     const instances = fibers.instances(module, host.ownExports(module))
     const storages = ledger.entriesOf({ module, generation })
     if (instances.length === 0 && storages.length === 0) return []
-    const objects = instances.map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
+    // Those that are vacant were there before, and were audited then.
+    const there = instances.filter(({ fiber }) => fiber.uid !== null)
+    const objects = there.map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
     return [
       {
         module,
@@ -71,28 +73,49 @@ export function retire(
     generation,
     instances: objects,
     storages,
-    forgotten: forgotten.flatMap(({ created }) => created ?? []),
+    forgotten: placesOf(forgotten),
     abandoned,
     serves: false
   }
 }
 
-/** The modules of a plan that no provider comes from, as they ran before: they may have left something running too. */
-export function helpersOf(modules: Iterable<string>, targets: Target[], host: Host): Generation[] {
-  const known = new Set(targets.map(({ module }) => module))
-  return [...modules].flatMap(module =>
-    known.has(module) ? [] : [{ module, generation: host.version(host.exports(module)) }]
-  )
-}
-
-/** Those helpers that have: a timer at the level of the module, say. */
-export function leftoversOf(helpers: Generation[], reload: number, resources: Resources): Retired[] {
-  return helpers.flatMap(helper => {
-    const name = basename(helper.module, extname(helper.module))
-    return resources.leftBy(helper).length > 0 ? [retire({ ...helper, name, objects: [] }, reload, [], [])] : []
+/**
+ * Generations that do not run, and of which something runs that nobody audits: helpers that were replaced with a provider,
+ * modules that nothing imports any more, new versions that were evaluated and not taken, and providers whose old code was
+ * called once more by somebody who still has it. To be asked between two reloads, when nothing is staged.
+ */
+export function straysOf(reload: number, { host, fibers, resources, auditor }: Running): Retired[] {
+  const audited = auditor.unsettled().filter(({ serves }) => !serves)
+  return resources.starters().flatMap(({ module, generation }) => {
+    const isAudited = audited.some(other => other.module === module && other.generation === generation)
+    if (isAudited || host.runs(module, generation)) return []
+    const [instance] = fibers.instances(module, host.ownExports(module))
+    return [retire({ module, name: nameOf(module, instance?.fiber, fibers), generation, objects: [] }, reload, [], [])]
   })
 }
 
+/** A service that a running fiber provides too is not the retired generation's: both were given it. */
+export function keepShared(retired: Retired, fibers: Fibers): void {
+  const shared = new Set([...fibers.all()].flatMap(fiber => fibers.provided(fiber)).map(({ value }) => value))
+  retired.instances = retired.instances.map(refs => refs.filter(ref => !shared.has(ref.deref())))
+}
+
+/** Disables, after the end of a drain that was abandoned, what the generation has not disabled itself by then. */
+export function disableLate(retired: Retired): void {
+  retired.abandoned = retired.abandoned?.then(() => retired.forgotten.push(...placesOf(disable(retired.storages))))
+}
+
+function placesOf(entries: LedgerEntry[]): Location[] {
+  return entries.flatMap(({ created }) => created ?? [])
+}
+
+/** What fibers were called while they provided a service. */
+const names = new WeakMap<Fiber, string>()
+
 function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {
-  return (fiber && (fibers.provided(fiber)[0]?.name ?? fiber.runtime?.name)) || basename(module, extname(module))
+  const file = basename(module, extname(module))
+  if (!fiber) return file
+  const service = fibers.provided(fiber)[0]?.name ?? names.get(fiber)
+  if (service) names.set(fiber, service)
+  return service ?? (fiber.runtime?.name || file)
 }

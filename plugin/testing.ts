@@ -4,15 +4,15 @@ import { resolve } from 'node:path'
 import { type InlineConfig, normalizePath } from 'vite'
 import { codeFrame } from './describe-error.ts'
 import type { HarnessEvents } from './harness.ts'
-import type { AuditReport, Options, ReloadReport, ReportError } from './index.ts'
+import type { AuditReport, Options, ReloadReport, ReportError, WhyReport } from './index.ts'
 import { formOf, serve, type Served } from './testing/server.ts'
 
 export { matchers } from './testing/matchers.ts'
-export type { AuditReport, Options, ReloadReport, ReportError } from './index.ts'
+export type { AuditReport, Options, ReloadReport, ReportError, WhyReport } from './index.ts'
 
 /** Options of {@link createHarness}: those of `harnessHmr()`, and where the project is. */
 export interface TestHarnessOptions extends Partial<Options> {
-  /** The project's folder. Default: the working directory. */
+  /** The project's folder: where its `vite.config` is, and Vite's root unless that names another. Default: the working directory. */
   root?: string
   /** For Vite, over what the project's config file says; `configFile: false` reads none. */
   vite?: InlineConfig
@@ -38,6 +38,8 @@ export interface TestHarness<C = any> extends AsyncDisposable {
   errors(): readonly ReportError[]
   /** Looks at every generation that was retired; resolves with its last verdict, one for each, oldest first. */
   audit(): Promise<AuditReport[]>
+  /** Searches the heap for what keeps the generations that are not collected; takes some seconds. */
+  why(): Promise<WhyReport[]>
   /** Disposes the harness and forgets the edits. */
   close(): Promise<void>
 }
@@ -99,6 +101,10 @@ function testHarness<C>({ harness, find, close }: Served, told: Told): TestHarne
       await harness.idle()
       await running().auditor.run()
       return [...told.audits.values()]
+    },
+    why: async () => {
+      running()
+      return harness.why()
     },
     close: () => (closing ??= close()),
     [Symbol.asyncDispose]() {

@@ -1,17 +1,10 @@
 /** A way through the heap in a user's words. */
-import {
-  type Anchor,
-  describeFunction,
-  findAnchor,
-  isNeighbour,
-  keyOf,
-  suspended,
-  userPlace,
-  Way
-} from './why-anchors.ts'
+import { findAnchor } from './why-anchors.ts'
+import { isNeighbour } from './why-async.ts'
 import type { At, Code } from './why-code.ts'
 import type { Edge, Heap } from './why-heap.ts'
 import type { Path } from './why-search.ts'
+import { type Anchor, bare, quoted, Way } from './why-way.ts'
 
 /** One thing on the way, and where it is written. */
 export interface Step {
@@ -37,13 +30,13 @@ export interface Known {
  */
 export function explain(heap: Heap, code: Code, path: Path, { retired, alive }: Known): Explanation {
   const isRetired = (node: number) => retired.has(node) || code.owner(code.place(node)?.script ?? 'node:') === 'retired'
+  const whole = new Way(heap, code, path, alive)
   const cut = path.nodes.findIndex(isRetired)
-  const end = cut < 0 ? path.nodes.length : cut + 1
-  const way = new Way(heap, code, { nodes: path.nodes.slice(0, end), edges: path.edges.slice(0, end - 1) }, alive)
+  const way = cut < 0 ? whole : whole.upTo(cut)
   const { what, at } = findAnchor(way) ?? lastResort(way)
   // Ours to mend, and no provider's.
   const whose = at && code.owner(at.script) === 'own' ? ' (harness-hmr itself)' : ''
-  return { text: `${what}${whose}`, at, path: stepsOf(new Way(heap, code, path, alive)) }
+  return { text: `${what}${whose}`, at, path: stepsOf(whole) }
 }
 
 function lastResort(way: Way): Anchor {
@@ -53,7 +46,7 @@ function lastResort(way: Way): Anchor {
   const closure = nodes.findLastIndex((_, i) => way.function(i)?.at)
   if (closure >= 0) {
     const { name, at } = way.function(closure)!
-    return { what: `closure${name ? ` "${name}"` : ''}`, at }
+    return { what: `closure${quoted(name)}`, at }
   }
   const property = edges.findLastIndex(({ type }) => type === 'property')
   if (property >= 0) return { what: `property "${edges[property]!.name}" of ${way.name(property)}` }
@@ -84,24 +77,20 @@ function nameOf(way: Way, i: number): string {
   if (type === 'context') return `variable "${name}"`
   if (type === 'property') return String(name).startsWith('<') ? `[${String(name).slice(1, -1)}]` : `.${name}`
   if (type === 'element') return way.name(i - 1).startsWith('(') ? '' : `[${name}]`
-  const key = way.name(i - 2) === 'Map' && way.edges[i - 2]?.name === 'table' ? keyOf(way, i) : undefined
+  const key = way.name(i - 2) === 'Map' && way.edges[i - 2]?.name === 'table' ? way.key(i) : undefined
   return key === undefined ? '' : `.get(${JSON.stringify(key)})`
 }
 
 function describe(way: Way, node: number, i: number): Step | undefined {
   const { heap, code } = way
   const living = way.alive.get(node)
-  if (living !== undefined) return { text: living, at: userPlace(code, node) }
+  if (living !== undefined) return { text: living, at: way.place(node) }
   const script = code.modules.get(node)
   if (script !== undefined && way.edges[i]?.type === 'context')
     return code.owner(script) === 'node' ? undefined : { text: 'module', at: { script } }
-  const type = heap.type(node)
-  if (type === 'closure') {
-    const { name, at } = describeFunction(way, node)
-    return { text: `function${name ? ` ${name}` : ''}`, at }
-  }
-  if (type !== 'object' || heap.isNamed(node, 'system / Context')) return undefined
-  const call = suspended(way, node)
-  if (call) return { text: `suspended function${call.name ? ` ${call.name}` : ''}`, at: call.at }
-  return { text: heap.name(node) }
+  const named = way.function(i)
+  if (named) return { text: `function${bare(named.name)}`, at: named.at }
+  if (heap.type(node) !== 'object' || heap.isNamed(node, 'system / Context')) return undefined
+  const call = way.suspended(node)
+  return call ? { text: `suspended function${bare(call.name)}`, at: call.at } : { text: heap.name(node) }
 }

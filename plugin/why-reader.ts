@@ -12,13 +12,7 @@ interface Header {
 
 type Columns = Record<string, Uint8Array | Uint32Array | undefined>
 
-const [QUOTE, BACKSLASH, OPEN, CLOSE, ZERO] = [...'"\\[]0'].map(char => char.charCodeAt(0)) as [
-  number,
-  number,
-  number,
-  number,
-  number
-]
+const [QUOTE, BACKSLASH, OPEN, CLOSE, ZERO] = [0x22, 0x5c, 0x5b, 0x5d, 0x30]
 
 /** Takes the chunks of a snapshot in their order; after the last one it has the heap. */
 export class HeapReader {

@@ -5,23 +5,21 @@ import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type { Question } from './why-worker.ts'
 
-/** A worker that waits for the chunks of a snapshot. It does not keep the process. */
+/** A worker that waits for the chunks of a snapshot. */
 export async function startWorker(question: Question): Promise<Worker> {
   const extension = extname(fileURLToPath(import.meta.url))
   const url = new URL(`./why-worker${extension}`, import.meta.url)
   // Loaders that the process was started with are for the harness.
   const options = { workerData: question, execArgv: [], name: 'harness-hmr why' }
-  const worker = new Worker(extension === '.ts' ? await inlined(url) : url, options)
-  worker.unref()
-  return worker
+  return new Worker(extension === '.ts' ? await inlined(url) : url, options)
 }
 
 /** A module and what it imports of ours, without types, as a URL that holds it all. */
 async function inlined(url: URL): Promise<URL> {
   const { transformWithOxc } = await import('vite')
   let { code } = await transformWithOxc(await readFile(url, 'utf8'), fileURLToPath(url))
-  for (const [, path] of code.matchAll(/ from "(\.\/[\w-]+\.ts)"/g)) {
-    code = code.replaceAll(`"${path}"`, JSON.stringify((await inlined(new URL(path!, url))).href))
+  for (const [, path] of code.matchAll(/ from ["'](\.\/[\w-]+\.ts)["']/g)) {
+    code = code.replaceAll(path!, (await inlined(new URL(path!, url))).href)
   }
   return new URL(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`)
 }

@@ -33,6 +33,7 @@ parentPort!.on('message', (chunk: Uint8Array | null) => {
 })
 
 function say(message: Message): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
   parentPort!.postMessage(message)
 }
 
@@ -63,7 +64,7 @@ function answer(): void {
 function referents(heap: Heap, list: 'retired' | 'alive'): (number | undefined)[] {
   const [name] = [...heap.stringsWith(tag)].find(([, text]) => text === tag) ?? []
   const edge = heap.edgeNames.findIndex((text, at) => text === name && heap.edge(at).type === 'property')
-  const refs = edge < 0 ? undefined : heap.get(heap.to[edge]!, list)
+  const refs = edge < 0 ? undefined : heap.get(heap.to[edge], list)
   if (refs === undefined) throw new Error('the heap snapshot does not contain what is searched for')
   const elements = heap.edges(refs).filter(({ type }) => type === 'element')
   const found: (number | undefined)[] = []

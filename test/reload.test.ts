@@ -1,6 +1,7 @@
+import { once } from 'node:events'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
-import { createApp, seq } from './app.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type App, createApp, gate, seq } from './app.ts'
 
 /** A service `agents`, a helper of its own, a dependent `loop`, and a sibling that nobody touches. */
 const files = {
@@ -247,6 +248,68 @@ describe('a change over two files', () => {
     app.write('providers/fresh.ts', `export const fresh = 'mended'`)
     expect((await app.next('reload')).outcome).toBe('reloaded')
     expect(seq).toContain('mended')
+  })
+})
+
+describe('what is broken', () => {
+  /** Creates a file and lets everything that hears of it run. */
+  async function create(app: App, file: string) {
+    const added = once(app.server.watcher, 'add')
+    app.write(file, 'export const missing = true')
+    await added
+    await app.harness.idle()
+  }
+
+  test('is not tried again for a file that the harness writes itself', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    await app.edit('providers/agents.ts', source => source + '\nthrow new Error("broken")')
+    await create(app, 'sessions/one.jsonl')
+    expect(app.harness.service.reports.map(({ outcome }) => outcome)).toEqual(['kept'])
+    expect(app.harness.service.status.dirty).toEqual([join(app.root, 'providers/agents.ts')])
+  })
+
+  test('is tried again when it is saved with the same content', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    const broken = files['providers/agents.ts'] + '\nif (gate.broken) throw new Error("broken")'
+    Object.assign(gate, { broken: true })
+    onTestFinished(() => void Object.assign(gate, { broken: false }))
+    expect((await app.edit('providers/agents.ts', broken)).outcome).toBe('kept')
+    Object.assign(gate, { broken: false })
+    app.write('providers/agents.ts', broken)
+    expect((await app.next('reload')).outcome).toBe('reloaded')
+  })
+
+  test.each(['./missing.ts', './missing.js', './missing', '@/missing.ts'])(
+    'for want of "%s" comes live when that is created',
+    async specifier => {
+      const app = await createApp(
+        files,
+        {},
+        {
+          plugins: [
+            { name: 'alias', config: ({ root }) => ({ resolve: { alias: { '@': join(root!, 'providers') } } }) }
+          ]
+        }
+      )
+      await app.next('ready')
+      const source = `import '${specifier}'\n${v('v2')(files['providers/agents.ts'])}`
+      expect((await app.edit('providers/agents.ts', source)).outcome).toBe('kept')
+      await create(app, 'providers/missing.ts')
+      expect(await app.next('reload')).toMatchObject({ outcome: 'reloaded', providers: [{ name: 'agents' }] })
+    }
+  )
+
+  test('at boot is tried again for what it wants, and not for what it writes', async () => {
+    const app = await createApp({ ...files, 'harness.ts': `import './missing/index.ts'\n${files['harness.ts']}` })
+    await app.next('failed')
+    let failures = 0
+    app.harness.listen({ failed: () => void failures++ })
+    await create(app, 'harness.log')
+    expect(failures).toBe(0)
+    await create(app, 'missing/index.ts')
+    expect(await app.next('ready')).toMatchObject({ providers: 3 })
   })
 })
 

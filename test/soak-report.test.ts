@@ -81,6 +81,12 @@ describe('the verdict of a soak', () => {
   })
 })
 
+test('the table says where a slope is less certain than its limit', () => {
+  const perReload = { value: -5000, error: 3000 }
+  const table = soakTable({ ...clean, heap: { ...clean.heap, perReload }, failed: [] })
+  expect(stripVTControlCharacters(table)).toContain('a reload  -5000 B ± 3000 B, too vague for the limit\n')
+})
+
 test('the table shows what was measured, and what keeps what', () => {
   const report = {
     ...clean,

@@ -238,6 +238,20 @@ describe('toHaveReleasedEverything', () => {
     await expect(harness).toHaveReleasedEverything()
   })
 
+  test('fails with what keeps the generation, when the heap is to be searched for it', async () => {
+    const harness = await start(
+      createFolder({
+        ...leaking('history.push(this)'),
+        'src/history.ts': 'export const history: unknown[] = []',
+        'src/providers/agents.ts': `import { history } from '../history.ts'\n${leaking('history.push(this)')['src/providers/agents.ts']}`
+      })
+    )
+    await harness.reload('src/providers/agents.ts')
+    expect(await verdict(harness)).toContain('toHaveReleasedEverything({ why: true }) searches the heap')
+    const searched = await failure(expect(harness).toHaveReleasedEverything({ why: true }))
+    expect(searched).toMatch(/module-level array "history".*src\/history\.ts:1/)
+  }, 60_000)
+
   test('fails with the listeners that were left on process', async () => {
     const harness = await start(createFolder(leaking(`process.on('SIGUSR2', () => {})`)))
     onTestFinished(() => void process.removeAllListeners('SIGUSR2'))

@@ -14,6 +14,11 @@ export interface Plant {
 
 const HERE = 'agents.ts'
 
+/** With this flag of Node 22 a handle holds its context where a snapshot does not show whose it is. */
+const isHidden = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].some(flags =>
+  flags.includes('--experimental-async-context-frame')
+)
+
 /** By kind; each in a function of its own, so that none shares a scope with another. */
 export const plants: Record<string, Plant> = {
   'an array of a module': {
@@ -128,7 +133,7 @@ export const plants: Record<string, Plant> = {
   },
   'the async context of a server': {
     plant: `const server = new AsyncLocalStorage().run(part, () => createServer().listen(0, '127.0.0.1')); handles.push(server)`,
-    what: 'async context of a Server'
+    what: isHidden ? 'async context of a handle of Node itself' : 'async context of a Server'
   },
   'an interval': {
     plant: `const interval = setInterval(() => part, 1e6); handles.push(interval)`,
@@ -177,6 +182,16 @@ export const plants: Record<string, Plant> = {
     what: 'async context of the suspended function loop',
     at: ['src/drivers.ts', 'function loop']
   },
+  'the async context of a loop that sleeps': {
+    plant: `new AsyncLocalStorage().run(part, () => void sleep())`,
+    what: 'async context of a setTimeout that function sleep awaits',
+    at: ['src/drivers.ts', 'function sleep']
+  },
+  'the async context of a timer of node:timers/promises': {
+    plant: `new AsyncLocalStorage().run(part, () => void nap())`,
+    what: 'async context of a setTimeout that function nap awaits',
+    at: ['src/drivers.ts', 'function nap']
+  },
   'the async context of an interval': {
     plant: `const interval = new AsyncLocalStorage().run(part, () => setInterval(ignore, 1e6)); handles.push(interval)`,
     what: 'async context of a setInterval',
@@ -190,7 +205,7 @@ const provider = `
   import { createServer } from 'node:net'
   import { bus, controller } from './src/bus.ts'
   import defaults from './src/defaults.ts'
-  import { drive, ignore, loop, never, walk } from './src/drivers.ts'
+  import { drive, ignore, loop, nap, never, sleep, walk } from './src/drivers.ts'
   import { note } from './src/errors.ts'
   import { remember } from './src/history.ts'
   import { hooks, others } from './src/hooks.ts'
@@ -257,6 +272,7 @@ export const files: Record<string, string> = {
     export const bus = new EventEmitter()
     export const controller = new AbortController()`,
   'src/drivers.ts': `
+    import { setTimeout as setTimeoutOf } from 'node:timers/promises'
     export const never = new Promise<void>(() => {})
     export const ignore = () => {}
     export async function drive(part: object) {
@@ -265,6 +281,12 @@ export const files: Record<string, string> = {
     }
     export async function loop() {
       for (;;) await Promise.resolve().then(() => never)
+    }
+    export async function sleep() {
+      await new Promise(resolve => handles.push(setTimeout(resolve, 1e6)))
+    }
+    export async function nap() {
+      await setTimeoutOf(1e6, undefined, { ref: false })
     }
     export function* walk(part: object) {
       yield 1

@@ -2,14 +2,18 @@ import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { why, type Found, type Named } from '../plugin/why.ts'
-import { living } from '../plugin/why-living.ts'
 import { createApp, type App } from './app.ts'
 import { files, plants, type Plant } from './why-plants.ts'
 
 const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
 
-/** Searches the heap of a running app, as its user would. */
-const search = (app: App, retired: Named[]) => why(retired, { ...living(app.harness.running!), root: app.root })
+/** Searches the heap of a running app. */
+function search({ harness, root, service }: App, retired: Named[]): Promise<Found> {
+  const running = harness.running!.host.scripts().map(({ file, version }) => `${file}?v=${version}`)
+  const sessions = service<object | undefined>('sessions')
+  const alive = sessions ? [{ name: 'service "sessions"', ref: new WeakRef(sessions) }] : []
+  return why(retired, { running, alive, root })
+}
 
 test('every kind of retainer is named with its place, and with what is on the way', async () => {
   const handles = handlesOfPlants()
@@ -67,12 +71,15 @@ const timer = {
     import { Service } from 'cordis'
     export const version = 1
     export default class Agents extends Service {
-      storage = new AsyncLocalStorage<object>()
       bus = new EventEmitter()
       constructor(ctx: any) {
         super(ctx, 'agents')
-        this.bus.on('tick', () => this.storage.getStore())
-        if (version === 1) globalThis.handles.push(setInterval(() => this.bus.emit('tick'), 1e6))
+        const storage = new AsyncLocalStorage<object>()
+        this.bus.on('tick', () => storage.getStore())
+        if (version === 1) this.start()
+      }
+      start() {
+        globalThis.handles.push(setInterval(() => this.bus.emit('tick'), 1e6))
       }
     }`
 }

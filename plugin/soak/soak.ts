@@ -11,8 +11,8 @@ import { heapSlopes, type Point } from './slope.ts'
 
 /** What to soak. */
 export interface SoakOptions extends SoakLimits {
-  /** Vite's root. */
-  root: string
+  /** Vite's root; the config's, or the working directory, without it. */
+  root?: string
   /** As of `harnessHmr()`; without one the config's runs. */
   entry?: string
   /** Vite's config file; the one in the root without it. */
@@ -50,52 +50,62 @@ const MORE_COSTS = 16
  * @throws when the harness does not start, no running module is made of the file, or a reload of it replaces nothing.
  */
 export async function soak(options: SoakOptions, progress: (progress: SoakProgress) => void): Promise<SoakReport> {
-  const { times, entry, config, maxHeapSlope, maxBoundaryRatio } = options
-  const tally = new Tally(times)
-  const vite = config === undefined ? {} : { configFile: config }
+  const { entry, config } = options
+  const tally = new Tally(options.times)
   // Audited in groups, when we ask: one garbage collection for each reload would be most of the time.
   const own = entry === undefined ? {} : { entry, audit: false }
-  const served = await serve(resolve(options.root), own, vite, {
+  const root = resolve(options.root ?? '.')
+  const vite = { configFile: config, root: options.root === undefined ? undefined : root }
+  const served = await serve(root, own, vite, {
     reload: report => tally.reload(report),
     audit: report => tally.audit(report)
   })
   try {
-    const file = await served.find(options.file)
-    const running = served.harness.running!
-    progress({ stage: 'measuring', done: 0, of: times })
-    const looks = Math.min(LOOKS, Math.max(LEAST_LOOKS, Math.round(times / 10)))
-    const start = await quiet(running, looks)
-    // The first time V8 knows of no other scope, and is faster than it ever will be again.
-    await costs()
-    const startCost = await leastCost(() => true)
-    const begin = performance.now()
-    const points = await reloads(served, file, options, tally, progress)
-    const seconds = (performance.now() - begin) / 1000
-    progress({ stage: 'measuring', done: times, of: times })
-    await running.auditor.run()
-    const end = await quiet(running, looks)
-    const [endCost, ratio] = await compared(startCost, maxBoundaryRatio)
-    const summary = tally.summary()
-    const whys = await search(served, summary.retained, progress)
-    const report = {
-      type: 'soak' as const,
-      node: process.versions.node,
-      root: served.root,
-      file,
-      times,
-      seconds: Math.round(seconds * 10) / 10,
-      ...summary,
-      whys,
-      alive: { start: Math.max(...start.storages), end: Math.min(...end.storages), stale: stale(running) },
-      heap: { start: start.heap, end: end.heap, ...heapSlopes(end.background, points) },
-      cost: { start: startCost, end: endCost, ratio },
-      grown: growth(combine(start.open, Math.max), combine(end.open, Math.min)),
-      limits: { maxHeapSlope, maxBoundaryRatio }
-    }
-    return { ...report, failed: verdict(report) }
+    return await soaked(served, options, tally, progress)
   } finally {
     await served.close()
   }
+}
+
+async function soaked(
+  served: Served,
+  options: SoakOptions,
+  tally: Tally,
+  progress: (progress: SoakProgress) => void
+): Promise<SoakReport> {
+  const { times, maxHeapSlope, maxBoundaryRatio } = options
+  const file = await served.find(options.file)
+  const running = served.harness.running!
+  progress({ stage: 'measuring', done: 0, of: times })
+  const looks = Math.min(LOOKS, Math.max(LEAST_LOOKS, Math.round(times / 10)))
+  const start = await quiet(running, looks)
+  // The first time V8 knows of no other scope, and is faster than it ever will be again.
+  await costs()
+  const startCost = await leastCost(() => true)
+  const begin = performance.now()
+  const points = await reloads(served, file, options, tally, progress)
+  const seconds = (performance.now() - begin) / 1000
+  progress({ stage: 'measuring', done: times, of: times })
+  await running.auditor.run()
+  const end = await quiet(running, looks)
+  const [endCost, ratio] = await compared(startCost, maxBoundaryRatio)
+  const summary = tally.summary()
+  const report = {
+    type: 'soak' as const,
+    node: process.versions.node,
+    root: served.root,
+    file,
+    times,
+    seconds: Math.round(seconds * 10) / 10,
+    ...summary,
+    whys: await search(served, summary.retained, progress),
+    alive: { start: Math.max(...start.storages), end: Math.min(...end.storages), stale: stale(running) },
+    heap: { start: start.heap, end: end.heap, ...heapSlopes(end.background, points) },
+    cost: { start: startCost, end: endCost, ratio },
+    grown: growth(combine(start.open, Math.max), combine(end.open, Math.min)),
+    limits: { maxHeapSlope, maxBoundaryRatio }
+  }
+  return { ...report, failed: verdict(report) }
 }
 
 async function reloads(
@@ -178,7 +188,8 @@ async function compared(before: Cost, limit: number): Promise<[now: Cost, ratio:
 async function leastCost(isFine: (cost: Cost) => boolean): Promise<Cost> {
   const least: Cost = { boundary: Infinity, await: Infinity }
   for (let times = 0; times < COSTS || (times < MORE_COSTS && !isFine(least)); times++) {
-    if (times > 0) await setTimeout(LOOK_EVERY)
+    // One that is slow for a moment is slow for longer than it takes to look again.
+    if (times > 0) await setTimeout(times < COSTS ? LOOK_EVERY / 5 : LOOK_EVERY)
     const cost = await costs()
     least.boundary = Math.min(least.boundary, cost.boundary)
     least.await = Math.min(least.await, cost.await)

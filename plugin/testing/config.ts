@@ -24,10 +24,10 @@ export async function configure(root: string, options: Partial<Options>, vite: I
   return {
     plugin,
     config: {
-      logLevel: 'silent',
-      clearScreen: false,
       root,
       ...config,
+      logLevel: inline.logLevel ?? 'silent',
+      clearScreen: false,
       mode,
       configFile: false,
       plugins: own ? [...plugins.filter(other => !isHarnessHmr(other)), own] : plugins,

@@ -1,13 +1,16 @@
 /** Matchers for `expect.extend()` of vitest, jest, and whoever else takes theirs. */
 import { stripVTControlCharacters } from 'node:util'
-import { auditLine, type AuditReport, type ReloadReport } from '../report.ts'
+import { auditLine, type AuditReport, type ReloadReport, whyLine, type WhyReport } from '../report.ts'
 
 declare global {
   // vitest's `expect` reads this namespace too, so that neither of the two has to be there.
   namespace jest {
     interface Matchers<R, T = {}> {
-      /** Audits a harness of `createHarness()`: everything that its reloads have retired must be gone. */
-      toHaveReleasedEverything(): Promise<R>
+      /**
+       * Audits a harness of `createHarness()`: everything that its reloads have retired must be gone. With `why` a failure
+       * says what keeps it, for which the heap is searched some seconds long.
+       */
+      toHaveReleasedEverything(options?: { why?: boolean }): Promise<R>
     }
   }
 }
@@ -16,6 +19,7 @@ declare global {
 interface Audited {
   audit(): Promise<AuditReport[]>
   reports(): readonly ReloadReport[]
+  why(): Promise<WhyReport[]>
 }
 
 /** To be given to `expect.extend()`. */
@@ -24,7 +28,10 @@ export const matchers = {
    * Passes when every generation that was retired is collected and has left nothing running.
    * @throws when nothing was retired yet, since that would prove nothing.
    */
-  async toHaveReleasedEverything(received: unknown): Promise<{ pass: boolean; message(): string }> {
+  async toHaveReleasedEverything(
+    received: unknown,
+    { why = false }: { why?: boolean } = {}
+  ): Promise<{ pass: boolean; message(): string }> {
     if (!isAudited(received)) throw new TypeError('toHaveReleasedEverything: takes what createHarness() resolves with')
     const audits = await received.audit()
     if (audits.length === 0) {
@@ -33,6 +40,9 @@ export const matchers = {
       )
     }
     const kept = [...audits.flatMap(keptLines), ...received.reports().flatMap(failureLines)]
+    if (audits.some(({ outcome }) => outcome === 'retained')) {
+      kept.push(...(why ? (await received.why()).flatMap(whyLines) : [SEARCH]))
+    }
     const gone = audits.map(({ name, generation }) => `${name} ${generation}`).join(', ')
     return {
       pass: kept.length === 0,
@@ -44,6 +54,8 @@ export const matchers = {
   }
 }
 
+const SEARCH = '  (toHaveReleasedEverything({ why: true }) searches the heap for what keeps it, for some seconds)'
+
 function isAudited(value: unknown): value is Audited {
   const harness = value as Partial<Audited> | null | undefined
   return typeof harness?.audit === 'function' && typeof harness.reports === 'function'
@@ -52,7 +64,15 @@ function isAudited(value: unknown): value is Audited {
 /** What a generation has kept or left running; none for one that is gone without a trace. */
 function keptLines(audit: AuditReport): string[] {
   if (audit.outcome === 'collected' && audit.retainers.length === 0) return []
-  return stripVTControlCharacters(auditLine(audit, process.cwd()))
+  return linesOf(auditLine(audit, process.cwd()))
+}
+
+function whyLines(report: WhyReport): string[] {
+  return linesOf(whyLine(report, process.cwd()))
+}
+
+function linesOf(text: string): string[] {
+  return stripVTControlCharacters(text)
     .split('\n')
     .map(line => `  ${line}`)
 }
