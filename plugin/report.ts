@@ -12,7 +12,7 @@ export type Outcome = (typeof OUTCOMES)[number]
 /** Why a save was ignored. */
 export const IGNORED = {
   unused: 'no running module uses it',
-  same: 'the content is the same',
+  same: 'the content is what runs',
   aside: 'no provider uses it'
 } as const
 

@@ -10,6 +10,7 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
   const prefix = colors.cyan('[harness-hmr]')
   const info = (line: string) => logger.info(`${prefix} ${line}`)
   const error = (line: string) => logger.error(`${prefix} ${line}`)
+  const broken = new Set<string>()
   return {
     ready({ providers, failed, ms }) {
       info(
@@ -23,8 +24,14 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       )
     },
     reload(report) {
-      // Most saved files are not the harness', and a watcher may announce one save twice: nobody wants to read of those.
-      if (report.reason !== IGNORED.unused && report.reason !== IGNORED.same) info(reloadLine(report, root))
+      const { outcome, reason, cause } = report
+      // Nothing to read of: most saved files are not the harness'. But who takes back what did not work is told so.
+      const isMended = reason === IGNORED.same && cause.some(file => broken.has(file))
+      if (isMended || (reason !== IGNORED.unused && reason !== IGNORED.same)) info(reloadLine(report, root))
+      const isLive = outcome !== 'kept' && outcome !== 'rolled-back'
+      for (const file of cause)
+        if (isLive) broken.delete(file)
+        else broken.add(file)
     },
     audit(report) {
       info(auditLine(report, root))

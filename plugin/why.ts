@@ -40,7 +40,8 @@ export interface Found {
 /** A context of nobody's: the snapshot would show the async context that it is taken in as a holder. */
 const clean = new AsyncResource('harness-hmr.why')
 /** What the names of our own scripts begin with: as a module, and as a script that a runner evaluates. */
-const OWN = [new URL('.', import.meta.url).href, fileURLToPath(new URL('.', import.meta.url))]
+const FOLDER = new URL('.', import.meta.url)
+const OWN = [FOLDER.href, fileURLToPath(FOLDER).replaceAll('\\', '/')]
 
 let last: Promise<unknown> = Promise.resolve()
 
@@ -64,6 +65,9 @@ async function run(retired: Named[], options: WhyOptions): Promise<Found> {
   const tag = `harness-hmr.why ${crypto.randomUUID()}`
   const question: Question = { tag, running, own: OWN, alive: alive.map(({ name }) => name) }
   const worker = await startWorker(question)
+  const answer = answerOf(worker, onProgress)
+  // Awaited below, unless the search ends before.
+  answer.catch(() => {})
   const abort = () => void worker.terminate()
   signal?.addEventListener('abort', abort, { once: true })
   try {
@@ -73,8 +77,8 @@ async function run(retired: Named[], options: WhyOptions): Promise<Found> {
     await turn()
     signal?.throwIfAborted()
     const refs = { retired: retired.map(({ ref }) => ref), alive: alive.map(({ ref }) => ref) }
-    const [answer, blocked] = await Promise.all([answerOf(worker, onProgress), sendSnapshot(worker, { [tag]: refs })])
-    const found = answer.map(([i, explanation]) => ({
+    const [explanations, blocked] = await Promise.all([answer, sendSnapshot(worker, { [tag]: refs })])
+    const found = explanations.map(([i, explanation]) => ({
       object: retired[i]!.name,
       retainer: retainerOf(explanation, root)
     }))

@@ -128,8 +128,8 @@ describe('options', () => {
     ],
     [
       'an unknown option',
-      { entry: 'a', debounce: 1 },
-      'harness-hmr: unknown option "debounce". Options are entry, config, inline, grace, warnAfter, deadline'
+      { entri: 'a', debounce: 1 },
+      'harness-hmr: unknown option "entri". Options are entry, config, inline, grace, warnAfter, deadline'
     ],
     [
       'inline that is no array',

@@ -86,7 +86,7 @@ describe('a saved provider', () => {
     const app = await createApp(files)
     await app.next('ready')
     app.write('providers/agents.ts', files['providers/agents.ts'])
-    expect(await app.next('reload')).toMatchObject({ outcome: 'ignored', reason: 'the content is the same' })
+    expect(await app.next('reload')).toMatchObject({ outcome: 'ignored', reason: 'the content is what runs' })
     expect(seq).not.toContain('v1 down')
   })
 
@@ -279,6 +279,15 @@ describe('what is broken', () => {
     Object.assign(gate, { broken: false })
     app.write('providers/agents.ts', broken)
     expect((await app.next('reload')).outcome).toBe('reloaded')
+  })
+
+  test('is said to be mended when what runs is saved again', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    await app.edit('providers/agents.ts', source => source + ')')
+    app.write('providers/agents.ts', files['providers/agents.ts'])
+    await app.next('reload')
+    expect(app.lines.at(-1)).toBe('[harness-hmr] ignored  providers/agents.ts  the content is what runs')
   })
 
   test.each(['./missing.ts', './missing.js', './missing', '@/missing.ts'])(

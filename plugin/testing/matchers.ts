@@ -40,9 +40,9 @@ export const matchers = {
       )
     }
     const kept = [...audits.flatMap(keptLines), ...received.reports().flatMap(failureLines)]
-    if (audits.some(({ outcome }) => outcome === 'retained')) {
-      kept.push(...(why ? (await received.why()).flatMap(whyLines) : [SEARCH]))
-    }
+    const retained = audits.filter(({ outcome }) => outcome === 'retained')
+    if (why && retained.length > 0) kept.push(...(await received.why()).flatMap(whyLines))
+    else if (retained.some(({ retainers }) => retainers.length === 0)) kept.push(SEARCH)
     const gone = audits.map(({ name, generation }) => `${name} ${generation}`).join(', ')
     return {
       pass: kept.length === 0,
