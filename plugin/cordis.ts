@@ -114,11 +114,15 @@ export async function findContext(host: Host, entry: string): Promise<new () => 
     )
   }
   for (const Context of copies.keys()) return Context as new () => Context
+  let found = 'cannot find cordis'
   for (const name of PACKAGES) {
     const exports = await host.import(name, entry).catch(() => undefined)
-    if (typeof exports?.['Context'] === 'function') return exports['Context'] as new () => Context
+    if (typeof exports?.['Context'] !== 'function') continue
+    if (typeof exports['Fiber'] === 'function') return exports['Context'] as new () => Context
+    // What `npm install cordis` still gives.
+    found = `"${name}" is older than Cordis 4`
   }
-  throw new Error(`entry "${entry}": cannot find cordis. Install it beside the entry: npm install cordis@4.0.0-rc.10`)
+  throw new Error(`entry "${entry}": ${found}. Install it beside the entry: npm install cordis@4.0.0-rc.10`)
 }
 
 function escape(text: string): string {

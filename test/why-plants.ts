@@ -126,6 +126,12 @@ export const plants: Record<string, Plant> = {
       parser.onIncoming = () => part; parsers.list.push(parser); handles.push({ close: () => { parser.onIncoming = null } })`,
     what: 'HTTP parser of Node itself'
   },
+  'a value that a debugger was shown': {
+    plant: `const session = new Session(); session.connect(); globalThis.whyShown = part
+      session.post('Runtime.evaluate', { expression: 'whyShown' }); delete globalThis.whyShown
+      handles.push({ close: () => session.disconnect() })`,
+    what: 'the console of a debugger'
+  },
   'a watched folder': {
     plant: `handles.push(watch('.', function onChange() { return part }))`,
     what: 'listener "onChange" on an FSWatcher, event "change"',
@@ -202,6 +208,7 @@ export const plants: Record<string, Plant> = {
 const provider = `
   import { Service } from 'cordis'
   import { watch } from 'node:fs'
+  import { Session } from 'node:inspector'
   import { createServer } from 'node:net'
   import { bus, controller } from './src/bus.ts'
   import defaults from './src/defaults.ts'
