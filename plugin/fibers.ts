@@ -26,6 +26,8 @@ export class Fibers {
 
   /** Where an instance was, and neither its successor nor itself could be applied again. */
   readonly #vacant = new Set<Instance>()
+  /** The service that a fiber provides, or has provided. */
+  readonly #services = new WeakMap<Fiber, string>()
 
   constructor(root: Context) {
     this.root = root
@@ -65,7 +67,28 @@ export class Fibers {
 
   /** Remembers the places of instances that are gone, so that the next version fills them. */
   vacate(instances: Instance[]): void {
-    for (const instance of instances) this.#vacant.add(instance)
+    for (const instance of instances) {
+      const { fiber } = instance
+      this.#vacant.add(isPlace(fiber) ? instance : { ...instance, fiber: this.#placeOf(fiber) })
+    }
+  }
+
+  /** What is left of a fiber in its place: the fiber itself, and so its instance, would be kept by that. */
+  #placeOf(fiber: Fiber): Fiber {
+    const { uid, state, parent } = fiber
+    const name = this.nameOf(fiber) ?? fiber.name
+    const place = { uid, state, parent, name, runtime: null, inject: {}, dispose: async () => {} } as unknown as Fiber
+    const applied = this.#applied.get(fiber)
+    if (applied) this.#applied.set(place, applied)
+    this.#services.set(place, name)
+    return place
+  }
+
+  /** The service that a fiber provides, also after it was disposed; else its plugin's name. */
+  nameOf(fiber: Fiber): string | undefined {
+    const [service] = this.provided(fiber)
+    if (service) this.#services.set(fiber, service.name)
+    return this.#services.get(fiber) ?? fiber.runtime?.name
   }
 
   /** Whether an instance is only a place; it counts as filled from now on. */
@@ -276,6 +299,11 @@ function withoutStack<T>(operation: () => T): T {
 function ownService(fiber: Fiber, key: symbol, name: string): Implementation | undefined {
   const service = fiber.store?.[name]
   return service?.fiber === fiber && fiber.ctx[isolate][name] === key ? service : undefined
+}
+
+/** Whether a fiber only stands for one that is gone. */
+export function isPlace({ uid, runtime }: Fiber): boolean {
+  return uid === null && runtime === null
 }
 
 function isNamespace(value: unknown): boolean {

@@ -45,6 +45,12 @@ export const POOLED_SOCKET = handle(socketName, socket => request(socket)?.reuse
 /** A socket of `fetch`, whose pool is the process'. */
 export const FETCH_SOCKET = handle('socket of fetch', () => false)
 
+/** One that nobody listens to is as good as gone. */
+export const MESSAGE_PORT = handle(
+  'MessagePort',
+  (port: { hasRef?(): boolean }, by) => by === 'own' && port.hasRef?.() !== false
+)
+
 /** By their type in async_hooks. */
 export const BY_TYPE: Record<string, Kind> = {
   Timeout: TIMER,
@@ -54,8 +60,7 @@ export const BY_TYPE: Record<string, Kind> = {
   TCPWRAP: SOCKET,
   PIPEWRAP: SOCKET,
   TLSWRAP: SOCKET,
-  // One that nobody listens to is as good as gone.
-  MESSAGEPORT: handle('MessagePort', (port: { hasRef?(): boolean }, by) => by === 'own' && port.hasRef?.() !== false),
+  MESSAGEPORT: MESSAGE_PORT,
   HTTPCLIENTREQUEST: {
     what: 'http request',
     isAlive: ({ req }: { req: ClientRequest }) => !req.closed && !req.destroyed,

@@ -13,8 +13,8 @@ import type { Creators, Generation } from './creators.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { makeNodesOwn } from './nodes-own.ts'
 import type { Retainer } from './report.ts'
-import { BY_CHANNEL, BY_TYPE, FETCH_SOCKET, type Kind, listenerOf, POOLED_SOCKET, SOCKET } from './resource-kinds.ts'
-import { type Starter, TIMER, type Timer } from './resource-kinds.ts'
+import { BY_CHANNEL, BY_TYPE, type Kind, listenerOf, type Starter } from './resource-kinds.ts'
+import { FETCH_SOCKET, MESSAGE_PORT, POOLED_SOCKET, SOCKET, TIMER, type Timer } from './resource-kinds.ts'
 import { locate, type Location, parseScript, type Script, sitesOnStack } from './script.ts'
 
 /** One resource that was started by code of the harness, or inside one of its storages. */
@@ -121,21 +121,20 @@ export class Resources {
     this.#sweepAt = Math.max(SWEPT_AT, this.#all.size * 2)
   }
 
-  /** What is known of a resource that is being started right now; `undefined` where it is none of the harness'. */
-  #look(resource: object, kind: Kind): Resource | undefined {
+  /**
+   * What is known of a resource that is being started right now; `undefined` where it is none of the harness'.
+   * @param entered - the function of Node that was called for it, where others may have patched those that it calls.
+   */
+  #look(resource: object, kind: Kind, entered?: string): Resource | undefined {
     const sites = sitesOnStack()
     const creators = this.#creators.among(sites)
     const inside = this.#ledger.entered()
     if (creators.length === 0 && inside.length === 0) return undefined
-    const files = sites.map(site => site.getFileName() ?? '')
-    return {
-      ref: new WeakRef(resource),
-      kind: kind === SOCKET ? kindOfSocket(files) : kind,
-      creators,
-      location: undefined,
-      inside,
-      by: starterOf(files, kind)
-    }
+    const from = entered ? sites.findIndex(site => site.getFunctionName() === entered) : 0
+    const files = sites.slice(Math.max(from, 0)).map(site => site.getFileName() ?? '')
+    const special = kind === SOCKET ? kindOfSocket(files) : kind
+    const by = starterOf(files, special)
+    return { ref: new WeakRef(resource), kind: special, creators, location: undefined, inside, by }
   }
 
   #note(entry: Resource | undefined): void {
@@ -168,7 +167,7 @@ export class Resources {
 
   #listenToListeners(): () => void {
     const noted = (event: string | symbol, listener: (...args: unknown[]) => void) =>
-      this.#note(this.#look(listener, listenerOf(event)))
+      this.#note(this.#look(listener, listenerOf(event), '_addListener'))
     process.on('newListener', noted)
     return () => process.off('newListener', noted)
   }
@@ -221,6 +220,7 @@ function mostTelling<T extends Retainer & { by: Starter }>(retainers: T[]): T[] 
 
 const OF_HOOKS = /^node:(internal\/async_hooks|diagnostics_channel)$/
 const OF_TIMERS = /^node:(internal\/timers|timers|timers\/promises)$/
+const OF_NET = /^node:(net|events|_?tls\w*|http2|internal\/(net|js_stream_socket|stream_base_commons|http2\/.*))$/
 const OF_PORTS = /^node:internal\/worker\/io$/
 const OF_HTTP_CLIENT = /^node:_http_(agent|client)$/
 const OF_FETCH = /^node:internal\/deps\/undici\/|[\\/]node_modules[\\/]undici[\\/]/
@@ -234,12 +234,18 @@ function split(files: string[]): { node: string[]; callers: string[] } {
   return { node: of.filter(file => file !== '' && !OF_HOOKS.test(file)), callers: end < 0 ? [] : made.slice(end) }
 }
 
-/** Who has started something. Node has timers and ports of its own, as what its servers check their connections by. */
+/** Kinds that Node makes for its own needs too, as the timer that a server checks its connections by. */
+const MADE_BY = new Map<Kind, RegExp>([
+  [TIMER, OF_TIMERS],
+  [SOCKET, OF_NET],
+  [MESSAGE_PORT, OF_PORTS]
+])
+
+/** Who has started something. */
 function starterOf(files: string[], kind: Kind): Starter {
   const { node, callers } = split(files)
-  const needed = kind === TIMER ? OF_TIMERS : kind === BY_TYPE['MESSAGEPORT'] ? OF_PORTS : /^/
   const [caller] = callers
-  if (!caller || !node.every(file => needed.test(file))) return 'node'
+  if (!caller || !node.every(file => (MADE_BY.get(kind) ?? /^/).test(file))) return 'node'
   return parseScript(caller) ? 'own' : 'package'
 }
 

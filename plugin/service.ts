@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { normalizePath } from 'vite'
 import type { Browsers } from './browsers.ts'
+import type { BeforeReload } from './drain.ts'
 import { reach } from './plan.ts'
 import type { Running } from './reload.ts'
 import type { AuditReport, ReloadReport } from './report.ts'
@@ -60,6 +61,18 @@ export interface HarnessHmr {
   readonly providers: readonly RunningProvider[]
   /** The pages that are open in browsers. */
   readonly browsers: Browsers
+}
+
+/** What is emitted on the root context; `declare module 'cordis' { interface Events extends HarnessHmrEvents {} }`. */
+export interface HarnessHmrEvents {
+  /** Providers will be replaced: drivers park. Awaited for at most `grace`. */
+  'harness-hmr/before-reload'(event: BeforeReload): void | Promise<void>
+  /** They have been replaced, or the old ones go on. */
+  'harness-hmr/after-reload'(): void | Promise<void>
+  /** How a reload came out. */
+  'harness-hmr/report'(report: ReloadReport): void
+  /** What became of a generation that was replaced. */
+  'harness-hmr/audit'(report: AuditReport): void
 }
 
 /** The provider modules among the modules that run now. */

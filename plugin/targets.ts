@@ -3,7 +3,7 @@ import { basename, extname } from 'node:path'
 import type { Retired } from './audit.ts'
 import { disable, scopesOf } from './drain.ts'
 import { type Fiber } from './cordis.ts'
-import { type Fibers, type Instance, isWithin } from './fibers.ts'
+import { type Fibers, type Instance, isPlace, isWithin } from './fibers.ts'
 import type { Host } from './host.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { Running } from './reload.ts'
@@ -30,9 +30,8 @@ export function targetsOf(modules: Iterable<string>, host: Host, fibers: Fibers,
     const instances = fibers.instances(module, host.ownExports(module))
     const storages = ledger.entriesOf({ module, generation })
     if (instances.length === 0 && storages.length === 0) return []
-    // Those that are vacant were there before, and were audited then.
-    const there = instances.filter(({ fiber }) => fiber.uid !== null)
-    const objects = there.map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
+    // Of those that are vacant nothing is there: it was audited when they became so.
+    const objects = instances.filter(({ fiber }) => !isPlace(fiber)).map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
     return [
       {
         module,
@@ -109,13 +108,6 @@ function placesOf(entries: LedgerEntry[]): Location[] {
   return entries.flatMap(({ created }) => created ?? [])
 }
 
-/** What fibers were called while they provided a service. */
-const names = new WeakMap<Fiber, string>()
-
 function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {
-  const file = basename(module, extname(module))
-  if (!fiber) return file
-  const service = fibers.provided(fiber)[0]?.name ?? names.get(fiber)
-  if (service) names.set(fiber, service)
-  return service ?? (fiber.runtime?.name || file)
+  return (fiber && fibers.nameOf(fiber)) || basename(module, extname(module))
 }

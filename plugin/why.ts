@@ -5,10 +5,10 @@ import { getHeapSnapshot } from 'node:v8'
 import { fileURLToPath } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import { shorten, type Retainer } from './report.ts'
-import { fileOf, locationOf } from './why-place.ts'
-import type { Explanation, Step } from './why-explain.ts'
-import { startWorker } from './why-start.ts'
-import type { Message, Question } from './why-worker.ts'
+import { fileOf, locationOf } from './why/place.ts'
+import type { Explanation, Step } from './why/explain.ts'
+import { startWorker } from './why/start.ts'
+import type { Message, Question } from './why/worker.ts'
 
 /** An object by its name and without keeping it. */
 export interface Named {

@@ -156,6 +156,21 @@ describe('an entry', () => {
     )
   })
 
+  test('beside an older cordis is refused, with the version to install', async () => {
+    const old = `exports.Context = class Context {}\nexports.Service = class Service {}`
+    const app = await createApp(
+      {
+        'app/harness.ts': `import 'cordis'\nexport default function harness() {}`,
+        'app/node_modules/cordis/index.js': old,
+        'app/node_modules/@deepseek-ai/cordis/index.js': ''
+      },
+      { entry: 'app/harness.ts' }
+    )
+    expect((await app.next('failed')).message).toMatch(
+      /^entry ".*harness\.ts": "cordis" is older than Cordis 4\. Install it beside the entry: npm install cordis@4/
+    )
+  })
+
   test('that brings two copies of cordis is refused, and both are named', async () => {
     const copy = `export class Context {}\nexport class Service {}\nexport class Fiber {}`
     const app = await createApp({

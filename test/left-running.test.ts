@@ -182,7 +182,7 @@ describe('what an older generation starts', () => {
 
   test('is named for a version that failed to evaluate, for one that was rolled back, and for a module that is dropped', async () => {
     const app = await boot({
-      'agents.ts': `import { version } from './ticker.ts'\n${service('agents', `if (version === 3) throw new Error('three')`)}`,
+      'agents.ts': `import { version as ticks } from './ticker.ts'\n${service('agents', `if (ticks === 3) throw new Error('three')`)}`,
       'ticker.ts': ticker()
     })
     const left = async (generation: number) =>
@@ -196,7 +196,7 @@ describe('what an older generation starts', () => {
     await left(3)
     expect((await app.edit('ticker.ts', ticker().replace('1', '4'))).outcome).toBe('reloaded')
     await left(1)
-    const alone = (source: string) => source.replace(/import .*ticker.*\n/, 'const version: number = 5\n')
+    const alone = (source: string) => source.replace(/import .*ticker.*\n/, 'const ticks: number = 5\n')
     expect((await app.edit('agents.ts', alone)).outcome).toBe('reloaded')
     await left(4)
   })
@@ -210,7 +210,7 @@ describe('a clean provider', () => {
         export const settings = { model: 'small' }
         export default function harness(ctx: any) { ctx.plugin(Agents, settings) }`,
       // A module that is not evaluated by the harness, as a package is not.
-      'pool.mjs': `
+      'node_packages/node_modules/pool/index.mjs': `
         import * as net from 'node:net'
         let timer, socket, worker
         export const query = port => new Promise(resolve => {
@@ -231,7 +231,7 @@ describe('a clean provider', () => {
         ctx.effect(() => () => new Promise(done => { server.close(done); gate('closed').resolve() }))
         server.on('connection', socket => gate('closed').promise.then(() => socket.destroy()))`,
         `import { createServer } from 'node:net'
-        import { query, end } from './pool.mjs'`
+        import { query, end } from './node_packages/node_modules/pool/index.mjs'`
       )
     })
     await gate('queried').promise

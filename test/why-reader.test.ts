@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { LONGEST_STRING } from '../plugin/why-heap.ts'
-import { HeapReader } from '../plugin/why-reader.ts'
+import { LONGEST_STRING } from '../plugin/why/heap.ts'
+import { HeapReader } from '../plugin/why/reader.ts'
 
 /** The heap of a thread of its own, which is small; with names that JSON escapes. */
 async function snapshot(): Promise<Buffer> {

@@ -1,5 +1,5 @@
 /** Which function, script and module the things of a heap come from. */
-import type { Heap } from './why-heap.ts'
+import type { Heap } from './heap.ts'
 
 /** A place in a script as V8 ran it; line and column count from 0. */
 export interface Place {

@@ -1,5 +1,5 @@
 /** Shortest ways through a heap, by the references that keep what they lead to alive. */
-import type { Edge, Heap } from './why-heap.ts'
+import type { Edge, Heap } from './heap.ts'
 
 /** A value in a WeakMap: kept while both the map and the key are. */
 interface Pair {

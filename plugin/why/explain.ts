@@ -1,10 +1,10 @@
 /** A way through the heap in a user's words. */
-import { findAnchor } from './why-anchors.ts'
-import { isNeighbour } from './why-async.ts'
-import type { At, Code } from './why-code.ts'
-import type { Edge, Heap } from './why-heap.ts'
-import type { Path } from './why-search.ts'
-import { type Anchor, bare, quoted, Way } from './why-way.ts'
+import { findAnchor } from './anchors.ts'
+import { isNeighbour } from './async.ts'
+import type { At, Code } from './code.ts'
+import type { Edge, Heap } from './heap.ts'
+import type { Path } from './search.ts'
+import { type Anchor, bare, quoted, Way } from './way.ts'
 
 /** One thing on the way, and where it is written. */
 export interface Step {

@@ -1,7 +1,7 @@
 /** A way through the heap, and what the things on it are called. */
-import type { At, Code } from './why-code.ts'
-import type { Edge, Heap } from './why-heap.ts'
-import type { Path } from './why-search.ts'
+import type { At, Code } from './code.ts'
+import type { Edge, Heap } from './heap.ts'
+import type { Path } from './search.ts'
 
 /** A thing that keeps what comes after it on a way. */
 export interface Anchor {

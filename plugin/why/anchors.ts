@@ -1,7 +1,7 @@
 /** What a user would say keeps an object, found on the way to it: a timer, a listener, a variable of a module, … */
-import { asyncContext, promiseCallback, suspendedCall, timer } from './why-async.ts'
-import { cordisListener, emitterListener, targetListener } from './why-listeners.ts'
-import { type Anchor, bare, type Finder, type Named, quoted, type Way } from './why-way.ts'
+import { asyncContext, promiseCallback, suspendedCall, timer } from './async.ts'
+import { cordisListener, emitterListener, targetListener } from './listeners.ts'
+import { type Anchor, bare, type Finder, type Named, quoted, type Way } from './way.ts'
 
 /** The nearest to the retired object is the one to blame: what comes before it keeps only that. */
 export function findAnchor(way: Way): Anchor | undefined {

@@ -1,10 +1,10 @@
 /** The worker of a search: takes the chunks of a heap snapshot, and tells what keeps each of the objects asked for. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { Code, type Scripts } from './why-code.ts'
-import { explain, type Explanation } from './why-explain.ts'
-import type { Heap } from './why-heap.ts'
-import { HeapReader } from './why-reader.ts'
-import { Ephemerons, Reach } from './why-search.ts'
+import { Code, type Scripts } from './code.ts'
+import { explain, type Explanation } from './explain.ts'
+import type { Heap } from './heap.ts'
+import { HeapReader } from './reader.ts'
+import { Ephemerons, Reach } from './search.ts'
 
 /** What the worker is started with. */
 export interface Question extends Scripts {

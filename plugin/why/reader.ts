@@ -2,7 +2,7 @@
  * Reads a heap snapshot piece by piece: as one string, that of a large heap would be longer than V8 allows. V8 writes the
  * sections in this order: `snapshot` (counts and field names), `nodes`, `edges`, …, `locations`, `strings`.
  */
-import { Heap, LONGEST_STRING, type Tables } from './why-heap.ts'
+import { Heap, LONGEST_STRING, type Tables } from './heap.ts'
 
 interface Header {
   node_count: number

@@ -1,6 +1,6 @@
 /** What keeps an object because it goes on later: timers, suspended functions, promises, and the async context of each. */
-import type { Edge } from './why-heap.ts'
-import { article, bare, type Anchor, type Finder, type Named, quoted, type Way } from './why-way.ts'
+import type { Edge } from './heap.ts'
+import { article, bare, type Anchor, type Finder, type Named, quoted, type Way } from './way.ts'
 
 /** Timers of one duration are a list: one keeps the next only as far as V8 is concerned. */
 export function isNeighbour({ name }: Edge): boolean {

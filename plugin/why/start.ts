@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import type { Question } from './why-worker.ts'
+import type { Question } from './worker.ts'
 
 /** A worker that waits for the chunks of a snapshot. */
 export async function startWorker(question: Question): Promise<Worker> {
   const extension = extname(fileURLToPath(import.meta.url))
-  const url = new URL(`./why-worker${extension}`, import.meta.url)
+  const url = new URL(`./worker${extension}`, import.meta.url)
   // Loaders that the process was started with are for the harness.
   const options = { workerData: question, execArgv: [], name: 'harness-hmr why' }
   return new Worker(extension === '.ts' ? await inlined(url) : url, options)

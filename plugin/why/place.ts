@@ -1,8 +1,8 @@
 /** Turns places in scripts, as a heap snapshot has them, into places in the user's sources. */
 import { isAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { locate, type Location, parseScript, scriptMap } from './script.ts'
-import type { At } from './why-code.ts'
+import { locate, type Location, parseScript, scriptMap } from '../script.ts'
+import type { At } from './code.ts'
 
 /** Where a function or a module's variable is written; `undefined` for what is in no file. */
 export function locationOf(at: At): Location | undefined {

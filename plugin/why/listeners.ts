@@ -1,5 +1,5 @@
 /** Listeners that keep an object: of an EventEmitter, of an EventTarget, of Cordis. */
-import { article, type Finder, quoted } from './why-way.ts'
+import { article, type Finder, quoted } from './way.ts'
 
 /** `emitter._events[event]`: a function, or an array of them. */
 export const emitterListener: Finder = (way, i) => {
