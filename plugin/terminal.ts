@@ -55,7 +55,7 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       const what = total > 0 ? plural(total, 'open boundary') : `a disposer${names} has not ended`
       const waits = open.map(
         ({ label, age, opened }) =>
-          `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(opened[1] ?? opened[0] ?? ''))}`
+          `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(openerOf(opened)))}`
       )
       if (total > open.length) waits.push(`\n  and ${total - open.length} more`)
       logger.warn(`${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${what}${waits.join('')}`)
@@ -66,6 +66,11 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       )
     }
   }
+}
+
+/** The line of a stack that opened a boundary: who called the provider that carries it, or that provider itself. */
+function openerOf([carrier = '', ...callers]: string[]): string {
+  return callers.find(frame => !/[\\/]node_modules[\\/]|\bnode:/.test(frame)) ?? carrier
 }
 
 function describe({ message, location }: ReportError, root: string): string {

@@ -206,11 +206,12 @@ describe('a clean provider', () => {
   test('is not blamed for objects that it shares, nor for what packages start on its behalf', async () => {
     const app = await boot({
       'harness.ts': `
-        import Agents from './agents.ts'
+        import Agents from './app/agents.ts'
         export const settings = { model: 'small' }
         export default function harness(ctx: any) { ctx.plugin(Agents, settings) }`,
       // A module that is not evaluated by the harness, as a package is not.
-      'node_packages/node_modules/pool/index.mjs': `
+      'app/node_modules/pool/package.json': '{ "name": "pool", "type": "module", "exports": "./index.js" }',
+      'app/node_modules/pool/index.js': `
         import * as net from 'node:net'
         let timer, socket, worker
         export const query = port => new Promise(resolve => {
@@ -219,7 +220,7 @@ describe('a clean provider', () => {
           process.listeners('SIGPWR').length || process.on('SIGPWR', () => {})
         })
         export const end = () => { clearInterval(timer); socket?.destroy(); process.removeAllListeners('SIGPWR') }`,
-      'agents.ts': service(
+      'app/agents.ts': service(
         'agents',
         `ctx.provide('settings', config)
         ctx.provide('environment', process.env)
@@ -231,11 +232,11 @@ describe('a clean provider', () => {
         ctx.effect(() => () => new Promise(done => { server.close(done); gate('closed').resolve() }))
         server.on('connection', socket => gate('closed').promise.then(() => socket.destroy()))`,
         `import { createServer } from 'node:net'
-        import { query, end } from './node_packages/node_modules/pool/index.mjs'`
+        import { query, end } from 'pool'`
       )
     })
     await gate('queried').promise
-    await app.edit('agents.ts', bump)
+    await app.edit('app/agents.ts', bump)
     expect(await auditOf(app, 'agents', 1)).toMatchObject({ outcome: 'collected', retainers: [] })
   })
 
