@@ -1,5 +1,4 @@
 /** After a reload: is what a retired generation created gone? Proven by a forced garbage collection, never assumed. */
-import { AsyncResource } from 'node:async_hooks'
 import { url as inspectorUrl } from 'node:inspector'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
@@ -7,6 +6,7 @@ import { runInNewContext } from 'node:vm'
 import type { Generation } from './creators.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
 import { clearIdleParsers } from './nodes-own.ts'
+import { outside } from './outside.ts'
 import type { AuditReport, Retainer } from './report.ts'
 import type { Resources } from './resources.ts'
 import { firstLocation, type Location } from './script.ts'
@@ -54,9 +54,6 @@ const INSPECTOR: Retainer = { what: 'console of the attached inspector, if it wa
 
 /** So many open runs of one storage are named. */
 const NAMED = 5
-
-/** A context of nobody's: what runs in a boundary would itself keep that boundary's store. */
-const clean = new AsyncResource('harness-hmr.audit')
 
 /** Audits retired generations, one garbage collection for all that wait. */
 export class Auditor {
@@ -111,7 +108,7 @@ export class Auditor {
   }
 
   #run(): Promise<void> {
-    return (this.#next ??= clean.runInAsyncScope(() => this.#after(this.#running)))
+    return (this.#next ??= outside(() => this.#after(this.#running)))
   }
 
   async #after(running: Promise<void> | undefined): Promise<void> {

@@ -1,5 +1,5 @@
 /** On whose behalf something is created: the modules on the stack, and which of them it belongs to. */
-import { type Script, scriptsAmong, sitesOnStack } from './script.ts'
+import { type Script, scriptAt, sitesOnStack } from './script.ts'
 
 /** One generation of a module. */
 export interface Generation {
@@ -24,9 +24,25 @@ export class Creators {
     return this.among(sitesOnStack())
   }
 
-  /** Those among the sites of a stack. */
+  /**
+   * Those among the sites of a stack, without go-betweens: what a module does in a callback that it had run inside of a
+   * storage, `agents.run(agent, () => this.loop())`, is not done for the module that has the storage.
+   */
   among(sites: NodeJS.CallSite[]): Script[] {
-    return scriptsAmong(sites).filter(this.#isOurs)
+    const found: Script[] = []
+    let calledBack: { file: string; at: number } | undefined
+    for (const site of sites) {
+      const script = scriptAt(site)
+      const last = found.at(-1)
+      if (!script && last && isRun(site)) calledBack = { file: last.file, at: found.length }
+      if (!script || !this.#isOurs(script)) continue
+      if (script.file === calledBack?.file) {
+        found.length = calledBack.at
+        calledBack = undefined
+      }
+      found.push(script)
+    }
+    return found
   }
 
   /**
@@ -38,3 +54,10 @@ export class Creators {
     return owner && { module: owner.file, generation: owner.version }
   }
 }
+
+/** Whether a site is in an AsyncLocalStorage's `run`; every scope comes to that. */
+function isRun(site: NodeJS.CallSite): boolean {
+  return site.getFunctionName() === 'run' && OF_STORAGES.test(site.getFileName() ?? '')
+}
+
+const OF_STORAGES = /^node:(async_hooks$|internal\/async_local_storage\/)/

@@ -19,6 +19,8 @@ export interface Closing {
   gone: Promise<unknown>
   /** The old instances that are not gone yet. */
   going: ReadonlySet<Fiber>
+  /** What handlers of `harness-hmr/before-reload` threw. */
+  failed: unknown[]
   /** Per scope, how its drain ended; a scope is missing until then. */
   drained: Map<BoundaryScope<never>, Drained>
 }
@@ -49,10 +51,26 @@ export async function close(
   const over = new AbortController()
   const event: BeforeReload = { services: fibers.services(going), signal: over.signal }
   // A handler that fails has not parked its driver; the disposal that follows stops it all the same.
-  const parked = fibers.root.parallel('harness-hmr/before-reload', event).catch(() => {})
-  await within(grace, parked)
+  const failed: unknown[] = []
+  await within(
+    grace,
+    tell(fibers, 'harness-hmr/before-reload', event).then(errors => failed.push(...errors))
+  )
   over.abort()
-  return { gone: Promise.allSettled(fibersOf.map(fiber => dispose(fiber, going))), going, drained }
+  return { failed, gone: Promise.allSettled(fibersOf.map(fiber => dispose(fiber, going))), going, drained }
+}
+
+/** Emits an event and waits for its handlers; resolves with what they threw, by the event's name. */
+export async function tell({ root }: Fibers, event: string, ...args: unknown[]): Promise<unknown[]> {
+  try {
+    await root.parallel(event, ...args)
+    return []
+  } catch (error) {
+    const errors: unknown[] = error instanceof AggregateError ? error.errors : [error]
+    return errors.map(
+      cause => new Error(`${event}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+    )
+  }
 }
 
 async function dispose(fiber: Fiber, going: Set<Fiber>): Promise<void> {

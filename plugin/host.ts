@@ -13,6 +13,7 @@ import { normalizeModuleId } from 'vite-node/utils'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
 import { LiveExports } from './live-exports.ts'
+import { outside } from './outside.ts'
 import { chainIn, importChains, type ModuleRecord, Overlay } from './overlay.ts'
 import { Runner } from './runner.ts'
 import { nameScript, scriptMap } from './script.ts'
@@ -292,8 +293,10 @@ export class Host {
         base,
         moduleCache,
         createHotContext: (_, id) => this.hot.create(id, contexts),
-        resolveId: (id, importer) => this.#resolve(id, importer),
-        fetchModule: id => (frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#fetch(id))
+        // The dev server may watch a file for it from now on, and an `import()` may come from inside a boundary.
+        resolveId: (id, importer) => outside(() => this.#resolve(id, importer)),
+        fetchModule: id =>
+          outside(() => (frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#fetch(id)))
       },
       evaluated: (file, exports) => {
         for (const [, value] of names(exports)) {

@@ -1,13 +1,10 @@
 /** What Node makes for itself and keeps for the whole process: made or used inside of a boundary, it would keep that. */
-import { AsyncResource } from 'node:async_hooks'
 import { getServers } from 'node:dns'
-
-/** A context of nobody's. */
-const clean = new AsyncResource('harness-hmr')
+import { outside } from './outside.ts'
 
 /** Makes now what Node makes when it is first needed, outside of every boundary. */
 export function makeNodesOwn(): void {
-  clean.runInAsyncScope(() => {
+  outside(() => {
     // The resolver that every lookup shares.
     getServers()
     void process.stdout
@@ -27,7 +24,7 @@ interface HttpCommon {
 export function clearIdleParsers(): void {
   if (!process.execArgv.concat(process.env['NODE_OPTIONS'] ?? '').some(flags => flags.includes(EXPERIMENT))) return
   const common = process.getBuiltinModule('_http_common') as unknown as HttpCommon
-  clean.runInAsyncScope(() => {
+  outside(() => {
     for (const parser of common.parsers.list) parser.initialize(common.HTTPParser.REQUEST, {})
   })
 }

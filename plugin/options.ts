@@ -20,8 +20,8 @@ export interface Options {
   /** Size of the heap in MB above which an audit waits until the process has little to do. Default 300. */
   auditHeap?: number
   /**
-   * Whether the timers, servers, sockets and watchers that a retired generation leaves are named also where that slows
-   * every promise down: Node 20, 22 and the first of 24. Default false.
+   * Whether the timers, sockets and watchers that a retired generation leaves are named also where that slows every
+   * promise down: Node 20, 22 and the first of 24. Servers, processes, workers and listeners always are. Default false.
    */
   trace?: boolean
   /** Whether the terminal gets one JSON object per line instead of lines to read. Default false, or as the command says. */

@@ -10,7 +10,7 @@
  */
 import type { Auditor } from './audit.ts'
 import { describeError } from './describe-error.ts'
-import { close, countBoundaries, disable, drain } from './drain.ts'
+import { close, countBoundaries, disable, drain, tell } from './drain.ts'
 import { type Fiber } from './cordis.ts'
 import { type Fibers, type Instance, isActive, isUnloading, isWithin, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
@@ -104,6 +104,7 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
 
   const listeners = processListeners()
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
+  step.failed(closing.failed)
   const slow = () => {
     const storages = targets.flatMap(target => ledger.entriesOf(target))
     running.onSlow({
@@ -141,7 +142,7 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
   report.failures.push(...listenerGrowth(listeners))
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
-  await fibers.root.parallel('harness-hmr/after-reload').catch(() => {})
+  step.failed(await tell(fibers, 'harness-hmr/after-reload'))
   for (const generation of retired) {
     keepShared(generation, fibers)
     // After a rollback the old code serves again, in new instances.

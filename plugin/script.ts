@@ -149,15 +149,13 @@ export interface Script {
 
 /** The scripts of ours on the current stack, innermost first; structured, since formatting a stack costs far more. */
 export function scriptsOnStack(): Script[] {
-  return scriptsAmong(sitesOnStack())
+  return sitesOnStack().flatMap(site => scriptAt(site) ?? [])
 }
 
-/** The scripts of ours among the sites of a stack. */
-export function scriptsAmong(sites: NodeJS.CallSite[]): Script[] {
-  return sites.flatMap(site => {
-    const script = parseScript(site.getFileName())
-    return script ? [{ ...script, line: site.getLineNumber() ?? 1, column: site.getColumnNumber() ?? 1 }] : []
-  })
+/** The script of ours that a site of a stack is in. */
+export function scriptAt(site: NodeJS.CallSite): Script | undefined {
+  const script = parseScript(site.getFileName())
+  return script && { ...script, line: site.getLineNumber() ?? 1, column: site.getColumnNumber() ?? 1 }
 }
 
 /** The current stack, innermost first, without the frames that only await what runs now. */

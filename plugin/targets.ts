@@ -31,7 +31,9 @@ export function targetsOf(modules: Iterable<string>, host: Host, fibers: Fibers,
     const storages = ledger.entriesOf({ module, generation })
     if (instances.length === 0 && storages.length === 0) return []
     // Of those that are vacant nothing is there: it was audited when they became so.
-    const objects = instances.filter(({ fiber }) => !isPlace(fiber)).map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
+    const objects = instances
+      .filter(({ fiber }) => !isPlace(fiber))
+      .map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
     return [
       {
         module,

@@ -144,6 +144,43 @@ describe('a disposer that never settles', () => {
   })
 })
 
+test('handlers of before-reload and after-reload that throw are reported, and the others are waited for', async () => {
+  const app = await createApp({
+    ...files,
+    'tools.ts': service(
+      'tools',
+      `ctx.on('harness-hmr/before-reload', () => { throw new Error('not parked') })
+      ctx.on('harness-hmr/before-reload', async () => { await null; seq.push('parked') })
+      ctx.on('harness-hmr/after-reload', async () => { throw new Error('not resumed') })`
+    )
+  })
+  await app.next('ready')
+  const report = await app.edit('agents.ts', bump)
+  expect(report).toMatchObject({
+    outcome: 'reloaded',
+    failures: ['harness-hmr/before-reload: not parked', 'harness-hmr/after-reload: not resumed']
+  })
+  expect(seq.indexOf('parked')).toBeLessThan(seq.indexOf('agents 1 down'))
+  expect(seq).toContain('parked')
+})
+
+test('a boundary that a constructor opened is shown by its line, and not by a line of Cordis that called it', async () => {
+  const source = service(
+    'agents',
+    `const scope = new BoundaryScope({ name: 'agents', label: String })
+    ctx.effect(() => () => scope.dispose())
+    void scope.run('ada', () => gate('drain').promise)`
+  )
+  const app = await createApp(
+    { ...files, 'agents.ts': `import { BoundaryScope } from 'harness-hmr/scope'\n${source}` },
+    quick
+  )
+  await app.next('ready')
+  await app.edit('agents.ts', bump)
+  expect(app.lines.find(line => line.includes('draining'))).toMatch(/\n {2}ada .*\/agents\.ts:\d+:\d+\)?$/)
+  gate('drain').resolve()
+})
+
 test('a disposer that throws is reported, and neither its provider nor another is blocked', async () => {
   const app = await createApp({
     ...files,

@@ -1,8 +1,9 @@
 /** What a retired generation runs on, in all the ways in which that can begin; and what only looks like it. */
 import { EventEmitter } from 'node:events'
+import inspector from 'node:inspector'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { AuditReport } from '../plugin/index.ts'
-import { type App, createApp, gate } from './app.ts'
+import { type App, createApp, createFolder, gate } from './app.ts'
 import { bump, composing, service } from './field-fixture.ts'
 
 /** `trace` is for the Node lines on which the names cost something. */
@@ -242,7 +243,10 @@ describe('a clean provider', () => {
 
   test('has one name over a rollback whose old version did not come back, and each generation is audited once', async () => {
     const app = await boot({
-      'agents.ts': service('agents', `if (version > 1 || seq.includes('fail')) { seq.push('fail'); throw new Error('no') }`)
+      'agents.ts': service(
+        'agents',
+        `if (version > 1 || seq.includes('fail')) { seq.push('fail'); throw new Error('no') }`
+      )
     })
     const audits: string[] = []
     app.harness.listen({
@@ -283,4 +287,151 @@ describe('a clean provider', () => {
       forgotten: [{ file: `${app.root}/agents.ts` }]
     })
   })
+})
+
+/** A registry as published ones are, with a plain AsyncLocalStorage, and a provider that works inside of it. */
+const REGISTRY = service(
+  'agents',
+  `ctx.effect(() => () => this.storage.disable())`,
+  `import { AsyncLocalStorage } from 'node:async_hooks'`
+).replace(
+  'version = 1',
+  `version = 1
+      storage = new AsyncLocalStorage<object>()
+      run(agent: object, operation: () => unknown) { return this.storage.run(agent, operation) }`
+)
+
+describe('a registry whose storage is entered for others', () => {
+  test('is not kept by what the dev server and the harness do for whoever is inside', async () => {
+    const elsewhere = createFolder({ 'far.ts': 'export {}' })
+    const app = await boot({
+      'harness.ts': composing('./agents.ts', './tool.ts'),
+      'agents.ts': REGISTRY,
+      'tool.ts': service(
+        'tool',
+        `const far = ${JSON.stringify(`${elsewhere}/far.ts`)}
+        this.work = async () => {
+          ctx.harnessHmr.request('tool.ts')
+          const { late } = await import('./late.ts')
+          await import(far)
+          const off = ctx.harnessHmr.browsers.on('ping', () => {})
+          off()
+          await new Promise(resolve => setTimeout(resolve, 5))
+          return late
+        }`
+      ),
+      'late.ts': `export const late = true`
+    })
+    expect(await app.service('agents')['run']({}, app.service('tool')['work'])).toBe(true)
+    await app.edit('agents.ts', bump)
+    expect(await auditOf(app, 'agents', 1)).toMatchObject({ outcome: 'collected', retainers: [] })
+  })
+
+  test('is not said to be kept by what was started outside of it, where the storage has a default value', async () => {
+    const app = await boot({
+      'agents.ts': REGISTRY.replace('AsyncLocalStorage<object>()', `AsyncLocalStorage<object>({ defaultValue: {} })`)
+    })
+    const timer = setInterval(() => {}, 1000)
+    planted.push(() => clearInterval(timer))
+    app.service('agents')['run']({}, () => {})
+    const kept = [app.service('agents')]
+    await app.edit('agents.ts', bump)
+    expect(await auditOf(app, 'agents', 1)).toMatchObject({ outcome: 'retained', retainers: [] })
+    kept.pop()
+  })
+
+  test.each([
+    ['a plain storage', REGISTRY],
+    [
+      'a scope',
+      REGISTRY.replace('AsyncLocalStorage<object>()', 'BoundaryScope<object>()')
+        .replace('disable()', 'dispose()')
+        .replace(/import .* 'node:async_hooks'/, `import { BoundaryScope } from 'harness-hmr/scope'`)
+    ]
+  ])('is not blamed for what a driver starts in a callback inside of %s, and its provider is', async (_, registry) => {
+    const tool = `import { drive } from './drivers.ts'
+export const version = 1
+export const name = 'tool'
+export const inject = ['agents']
+export function apply(ctx: any) {
+  const stop = drive(ctx.agents)
+  if (version > 1) ctx.effect(() => stop)
+}`
+    const app = await boot({
+      'harness.ts': `
+        import Agents from './agents.ts'
+        import * as tool from './tool.ts'
+        export default function harness(ctx: any) { ctx.plugin(Agents); ctx.plugin(tool) }`,
+      'agents.ts': registry,
+      'drivers.ts': `export const drive = (agents: any) => agents.run({ id: 'ada' }, () => beat())
+function beat() {
+  const timer = setInterval(() => {}, 1000)
+  const stop = () => clearInterval(timer)
+  planted.push(stop)
+  return stop
+}`,
+      'tool.ts': tool
+    })
+    await app.edit('tool.ts', bump)
+    expect(await auditOf(app, 'tool', 1)).toMatchObject({
+      outcome: 'retained',
+      retainers: [{ what: 'setInterval', location: { file: `${app.root}/drivers.ts`, line: 3 } }]
+    })
+    await planted.splice(0, 1)[0]!()
+    await app.edit('agents.ts', bump)
+    expect(await auditOf(app, 'agents', 1)).toMatchObject({ outcome: 'collected', retainers: [] })
+  })
+})
+
+test('what was logged while an inspector is attached is said to be kept by its console', async () => {
+  inspector.open(0, '127.0.0.1')
+  onTestFinished(() => inspector.close())
+  const app = await boot({
+    'agents.ts': service('agents', 'if (version === 1) console.log(this)', `import { console } from 'node:inspector'`)
+  })
+  await app.edit('agents.ts', bump)
+  expect(await auditOf(app, 'agents', 1)).toMatchObject({
+    outcome: 'retained',
+    retainers: [{ what: 'console of the attached inspector, if it was logged there' }]
+  })
+  await app.edit('agents.ts', bump)
+  expect(await auditOf(app, 'agents', 2)).toMatchObject({ outcome: 'collected' })
+})
+
+test('two harnesses of one process with the same files do not take each other for leftovers', async () => {
+  const source = service(
+    'agents',
+    'const timer = setInterval(() => {}, 1000); ctx.effect(() => () => clearInterval(timer))'
+  )
+  const first = await boot({ 'agents.ts': source })
+  const audits: string[] = []
+  const second = new Promise<App>(resolve => {
+    void createApp({}, { ...options, entry: `${first.root}/harness.ts` }, { root: first.root }).then(resolve)
+  })
+  const other = await second
+  await other.next('ready')
+  for (const { harness } of [first, other]) {
+    harness.listen({ audit: ({ name, generation, outcome }) => void audits.push(`${name} ${generation} ${outcome}`) })
+  }
+  const both = [first.edit('agents.ts', bump), other.next('reload')]
+  for (const reload of both) expect((await reload).outcome).toBe('reloaded')
+  await Promise.all([first.harness.audit(), other.harness.audit()])
+  await first.harness.audit()
+  expect(audits.toSorted()).toEqual(['agents 1 collected', 'agents 2 collected'])
+})
+
+test('after a leak, a reload that leaves nothing does not look again and again for what was found retained', async () => {
+  const app = await boot({
+    'agents.ts': service('agents', `if (version === 1) kept.push(this)`, 'const kept = (globalThis as any).planted')
+  })
+  await app.edit('agents.ts', bump)
+  expect(await auditOf(app, 'agents', 1)).toMatchObject({ outcome: 'retained' })
+  const start = performance.now()
+  for (let generation = 2; generation <= 5; generation++) {
+    await app.edit('agents.ts', bump)
+    expect(await auditOf(app, 'agents', generation)).toMatchObject({ outcome: 'collected' })
+  }
+  // All looks at one that stays take 1.3 s.
+  expect(performance.now() - start).toBeLessThan(3000)
+  planted.length = 0
 })
