@@ -219,6 +219,10 @@ describe('a harness that does not start', () => {
   })
 })
 
+test('a root that does not exist is told', async () => {
+  expect(await failure(start('/does/not/exist'))).toBe('root "/does/not/exist" does not exist')
+})
+
 describe('toHaveReleasedEverything', () => {
   const verdict = (harness: TestHarness) => failure(expect(harness).toHaveReleasedEverything())
 

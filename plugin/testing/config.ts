@@ -1,4 +1,5 @@
 /** The project's Vite config, for a server in which nothing but the harness runs. */
+import { existsSync } from 'node:fs'
 import { type InlineConfig, loadConfigFromFile, mergeConfig, type Plugin, type PluginOption } from 'vite'
 import { type Api, harnessHmr, type Options } from '../index.ts'
 
@@ -11,10 +12,11 @@ export interface Configured {
 /**
  * The config of the project in `root` with `vite` over it, without a port, a watcher or a line on the console. With an
  * `entry` among the options the project's own `harnessHmr()` is left out.
- * @throws when there is neither an entry nor a `harnessHmr()`, and what the config file throws.
+ * @throws when the root is not there, when there is neither an entry nor a `harnessHmr()`, and what the config file throws.
  */
 export async function configure(root: string, options: Partial<Options>, vite: InlineConfig): Promise<Configured> {
   const { configFile, mode = 'development', ...inline } = vite
+  if (!existsSync(root)) throw new Error(`root "${root}" does not exist`)
   const env = { command: 'serve', mode } as const
   const loaded = configFile === false ? null : await loadConfigFromFile(env, configFile, root, 'silent')
   const config: InlineConfig = mergeConfig(loaded?.config ?? {}, inline)
