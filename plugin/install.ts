@@ -12,6 +12,7 @@ export interface Replacement {
 /**
  * Applies each plugin on the parent context of the instance that it replaces, in the old order and with the raw config,
  * then waits for the dependents. What was `active` before has to be active again.
+ * @param created - gets the objects of what is installed, by module and instance, also when it does not stay.
  * @throws what a plugin throws, or an error that names who did not come back. Nothing stays installed then.
  */
 export async function install(
@@ -19,7 +20,8 @@ export async function install(
   dependents: Iterable<Fiber>,
   active: ReadonlySet<Fiber>,
   fibers: Fibers,
-  deadline: number
+  deadline: number,
+  created = new Map<string, WeakRef<object>[][]>()
 ): Promise<true> {
   const installed: Fiber[] = []
   try {
@@ -33,6 +35,8 @@ export async function install(
       const fiber = await fibers.install(parent, plugin, instance.config, deadline, instance.fiber)
       if (instance.entry) Object.assign(instance.entry, { fiber })
       installed.push(fiber)
+      const objects = fibers.objects(fiber).map(object => new WeakRef(object))
+      created.set(instance.module, [...(created.get(instance.module) ?? []), objects])
       if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
     }
     retryFailed(installed, fibers)

@@ -133,12 +133,13 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
   for (const name of await fibers.clearLeftovers(dependents, limits.deadline)) {
     report.failures.push(`"${name}" created effects while it was unloading; they were disposed`)
   }
+  const created = new Map<string, WeakRef<object>[][]>()
   const installed = await step.attempt('install', () => {
     staged.commit()
-    return install(staged.successors, dependents, active, fibers, limits.deadline)
+    return install(staged.successors, dependents, active, fibers, limits.deadline, created)
   })
   if (installed) step.failed(staged.accept())
-  else await rollBack(staged, instances, dependents, active, running, report)
+  else await rollBack(staged, created, instances, dependents, active, running, report)
   report.failures.push(...listenerGrowth(listeners))
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
@@ -188,6 +189,7 @@ async function stage(
 /** The old versions, in place again. What the new ones created goes the way of every retired generation. */
 async function rollBack(
   staged: Staged,
+  created: ReadonlyMap<string, WeakRef<object>[][]>,
   instances: Instance[],
   dependents: Set<Fiber>,
   active: Set<Fiber>,
@@ -203,7 +205,8 @@ async function rollBack(
   staged.revert()
   for (const generation of failed) {
     const storages = ledger.entriesOf(generation)
-    auditor.add(retire({ ...generation, objects: [] }, report.id, storages, disable(storages)))
+    const objects = created.get(generation.module) ?? []
+    auditor.add(retire({ ...generation, objects }, report.id, storages, disable(storages)))
   }
   const replacements = instances.map(instance => ({ instance, plugin: instance.plugin }))
   await install(replacements, dependents, active, fibers, limits.deadline).catch((error: unknown) => {

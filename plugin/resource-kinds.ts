@@ -1,7 +1,6 @@
 /** The kinds of things that run on until somebody ends them: how each is called, and how to tell whether it has ended. */
-import type { ChildProcess } from 'node:child_process'
 import type { ClientRequest, ServerResponse } from 'node:http'
-import type { Server, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Worker } from 'node:worker_threads'
 
 /** Whose code has called the part of Node that starts something: the harness', a package's, or Node's own. */
@@ -71,12 +70,8 @@ export const BY_TYPE: Record<string, Kind> = {
 /** Those that Node announces on a diagnostics channel, which costs nothing: channel, key of the message, kind. */
 export const BY_CHANNEL: [channel: string, key: string, kind: Kind][] = [
   // By the server, since `listen` makes its handle later when it has a host to look up.
-  [
-    'tracing:net.server.listen:asyncStart',
-    'server',
-    { what: 'net.Server', isAlive: hasHandle<Server>, isOwned: isAskedFor }
-  ],
-  ['child_process', 'process', { what: 'child process', isAlive: hasHandle<ChildProcess>, isOwned: isAskedFor }],
+  ['tracing:net.server.listen:asyncStart', 'server', { what: 'net.Server', isAlive: hasHandle, isOwned: isAskedFor }],
+  ['child_process', 'process', { what: 'child process', isAlive: hasHandle, isOwned: isAskedFor }],
   ['worker_threads', 'worker', { what: 'Worker', isAlive: ({ threadId }: Worker) => threadId !== -1, isOwned: isOwn }]
 ]
 
@@ -93,7 +88,7 @@ function handle(what: Kind['what'], isOwned: Kind['isOwned'] = isAskedFor): Kind
   return { what, isOwned, isAlive: (open: { getAsyncId?(): number }) => open.getAsyncId?.() !== -1 }
 }
 
-function hasHandle<T>(of: T): boolean {
+function hasHandle(of: object): boolean {
   return (of as { _handle?: unknown })._handle != null
 }
 
