@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { scratch } from './playground/scratch.ts'
@@ -32,6 +33,8 @@ export default defineConfig({
   test: {
     root: here('.'),
     include: ['test/**/*.test.ts'],
+    // Most tests wait most of the time: for a verdict, a child process, a page.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     testTimeout: 20_000
   }
 })

@@ -1,37 +1,90 @@
 /**
- * A second save of vite.config.ts within 50 ms of the first is seen by nobody: chokidar drops it, and Vite restarts once.
- * So the new server looks whether its config has been written since the save that it was restarted for.
+ * What is written to vite.config.ts within 50 ms of a save is seen by nobody: chokidar drops it, and Vite restarts once,
+ * with what it found in the middle of it. So it is looked at again, by the new server and, where the restart has failed
+ * (an editor that truncates first leaves an empty file for a moment), by the old one.
  */
-import { statSync } from 'node:fs'
-import { normalizePath, type ViteDevServer } from 'vite'
+import { readFileSync } from 'node:fs'
+import { normalizePath, type ResolvedConfig, type ViteDevServer } from 'vite'
 
 /** Milliseconds after which nobody is still writing what caused the restart. */
 const LOOK_AGAIN = 100
 
-/** When each config file had been written when its save was noticed. Process-wide: a restart loads this module anew. */
-const noticed: Map<string, number> = ((globalThis as Record<symbol, any>)[Symbol.for('harness-hmr.config')] ??=
+/** What was in each config file when its save was noticed. Process-wide: a restart loads this module anew. */
+const noticed: Map<string, string> = ((globalThis as Record<symbol, any>)[Symbol.for('harness-hmr.config')] ??=
   new Map())
 
-function filesOf({ config }: ViteDevServer): string[] {
-  return config.configFile ? [config.configFile, ...config.configFileDependencies].map(file => normalizePath(file)) : []
+/** What is in the files of a config, asked just after it was loaded. */
+export function contentsOf(config: ResolvedConfig): Map<string, string> {
+  return new Map(filesOf(config).map(file => [file, contentOf(file)]))
 }
 
-/** A file was saved: Vite restarts for it when it is part of the config, and reads it after this. */
-export function noticeSave(file: string, server: ViteDevServer): void {
-  if (filesOf(server).includes(normalizePath(file))) noticed.set(normalizePath(file), writtenAt(file))
+/** Looks after one server's config, from its start to its end. */
+export class ConfigSaves {
+  readonly #server: ViteDevServer
+  readonly #loaded: ReadonlyMap<string, string>
+  readonly #timers = new Set<NodeJS.Timeout>()
+  #stopped = false
+
+  constructor(server: ViteDevServer, loaded: ReadonlyMap<string, string>) {
+    this.#server = server
+    this.#loaded = loaded
+  }
+
+  /** The server has started: restarts it once more when its config has been written since the save that it was made for. */
+  start(): void {
+    this.#later(() => {
+      // An empty file is no config: since this one works, it was read later.
+      const isOld = (file: string) =>
+        (isStale(file) && noticed.get(file) !== '') || this.#loaded.get(file) !== contentOf(file)
+      const stale = filesOf(this.#server.config).filter(isOld)
+      for (const file of stale) noticed.set(file, contentOf(file))
+      if (stale.length > 0) void this.#server.restart()
+    })
+  }
+
+  /** A file was saved: Vite restarts for it when it is part of the config, and reads it after this. */
+  notice(saved: string): void {
+    const file = normalizePath(saved)
+    if (!filesOf(this.#server.config).includes(file)) return
+    noticed.set(file, contentOf(file))
+    this.#later(() => void this.#retry(file))
+  }
+
+  stop(): void {
+    this.#stopped = true
+    for (const timer of this.#timers) clearTimeout(timer)
+  }
+
+  async #retry(file: string): Promise<void> {
+    if (!isStale(file)) return
+    // Joins the restart that is under way.
+    await this.#server.restart()
+    if (this.#stopped || !isStale(file)) return
+    noticed.set(file, contentOf(file))
+    await this.#server.restart()
+  }
+
+  #later(look: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer)
+      look()
+    }, LOOK_AGAIN)
+    this.#timers.add(timer.unref())
+  }
 }
 
-/** Restarts the server once more when its config has been written since. Returns how to stop looking. */
-export function followConfig(server: ViteDevServer): () => void {
-  const timer = setTimeout(() => {
-    const isStale = filesOf(server).some(file => noticed.has(file) && noticed.get(file) !== writtenAt(file))
-    for (const file of filesOf(server)) if (noticed.has(file)) noticed.set(file, writtenAt(file))
-    if (isStale) void server.restart()
-  }, LOOK_AGAIN)
-  timer.unref()
-  return () => clearTimeout(timer)
+function filesOf({ configFile, configFileDependencies }: ResolvedConfig): string[] {
+  return configFile ? [configFile, ...configFileDependencies].map(file => normalizePath(file)) : []
 }
 
-function writtenAt(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0
+function isStale(file: string): boolean {
+  return noticed.has(file) && noticed.get(file) !== contentOf(file)
+}
+
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
 }

@@ -1,7 +1,7 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
 import { resolve } from 'node:path'
 import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, version, type ViteDevServer } from 'vite'
-import { followConfig, noticeSave } from './config-saves.ts'
+import { ConfigSaves, contentsOf } from './config-saves.ts'
 import { devtoolsDock } from './devtools.ts'
 import { Harness } from './harness.ts'
 import { jsonLines, wantsJson } from './json-lines.ts'
@@ -37,7 +37,8 @@ export const ENVIRONMENT = 'harness'
 export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   const { entry, json, ...limits } = resolveOptions(options)
   // A restart configures the new server before it closes the old one, with the same plugin object or with another.
-  const served: { harness: Harness; server: ViteDevServer; stop: () => Promise<void> }[] = []
+  const served: { harness: Harness; saves: ConfigSaves; stop: () => Promise<void> }[] = []
+  let loaded: ReadonlyMap<string, string> = new Map()
 
   const start = (server: ViteDevServer, env: DevEnvironment) => {
     const { root, logger, experimental } = server.config
@@ -53,9 +54,9 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     addShortcuts(server, harnessOf)
     // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
     const watching = new Promise(resolve => server.watcher.once('ready', resolve))
-    let stopFollowing = () => {}
+    const saves = new ConfigSaves(server, loaded)
     const boot = () => {
-      stopFollowing = followConfig(server)
+      saves.start()
       void harness.start(watching)
     }
     if (server.httpServer) server.httpServer.once('listening', boot)
@@ -63,9 +64,9 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     const stopListening = server.httpServer ? onInterrupt(() => server.close()) : () => {}
     served.push({
       harness,
-      server,
+      saves,
       stop: async () => {
-        stopFollowing()
+        saves.stop()
         detachPage()
         await harness.stop()
         // Last: until then a second Ctrl-C is ours.
@@ -96,7 +97,10 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
         }
       }
     }),
-    configResolved: () => assertSupported({ node: process.versions.node, vite: version }),
+    configResolved(config) {
+      loaded = contentsOf(config)
+      assertSupported({ node: process.versions.node, vite: version })
+    },
     configureServer(server) {
       const env = server.environments[ENVIRONMENT]
       // vitest runs a dev server of its own with the same config, for the tests and not for the harness.
@@ -104,7 +108,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
       if (env && !isTest) start(server, env)
     },
     watchChange(file) {
-      for (const { server } of served) noticeSave(file, server)
+      for (const { saves } of served) saves.notice(file)
     },
     hotUpdate: {
       order: 'pre',
