@@ -1,5 +1,5 @@
 /** The live page as a dock of Vite DevTools, where those are installed. */
-import { PAGE } from './page-assets.ts'
+import { PAGE } from './page-server/assets.ts'
 
 /** What `@vitejs/devtools-kit` hands to a plugin, as far as it is used here: the kit is no dependency. */
 interface DevToolsContext {

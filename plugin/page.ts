@@ -2,8 +2,8 @@
 import colors from 'picocolors'
 import type { ViteDevServer } from 'vite'
 import type { Harness } from './harness.ts'
-import { PAGE, servePage } from './page-assets.ts'
-import { PageChannel } from './page-channel.ts'
+import { PAGE, servePage } from './page-server/assets.ts'
+import { PageChannel } from './page-server/channel.ts'
 
 /** Attaches the page to a server that is being configured; the returned function ends what it does there. */
 export function attachPage(server: ViteDevServer, harness: Harness): () => void {

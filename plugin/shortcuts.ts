@@ -2,8 +2,8 @@
 import colors from 'picocolors'
 import type { CLIShortcut, ViteDevServer } from 'vite'
 import type { Harness } from './harness.ts'
-import { overview } from './overview.ts'
-import type { FiberNode } from './page-protocol.ts'
+import { overview } from './page-server/overview.ts'
+import type { FiberNode } from './page-server/protocol.ts'
 import { plural } from './report.ts'
 
 type Shortcut = CLIShortcut<ViteDevServer>

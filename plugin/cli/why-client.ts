@@ -10,7 +10,7 @@ import {
   type Delta,
   type Snapshot,
   type Task
-} from '../page-protocol.ts'
+} from '../page-server/protocol.ts'
 import type { WhyReport } from '../report.ts'
 
 /** Milliseconds until a server that does not answer is no server of ours. */

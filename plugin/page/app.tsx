@@ -1,5 +1,5 @@
 /** The whole page. */
-import type { Command } from '../page-protocol.ts'
+import type { Command } from '../page-server/protocol.ts'
 import { Boundaries } from './boundaries.tsx'
 import { Charts } from './charts.tsx'
 import { Errors } from './errors.tsx'

@@ -1,5 +1,5 @@
 /** What is in flight: the open boundaries, how old they are, and where they were opened. */
-import type { OpenBoundary, Snapshot } from '../page-protocol.ts'
+import type { OpenBoundary, Snapshot } from '../page-server/protocol.ts'
 import type { Location } from '../script.ts'
 import { useNow } from './clock.ts'
 import { duration, whole } from './format.ts'

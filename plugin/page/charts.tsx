@@ -1,7 +1,7 @@
 /** Four numbers over the reloads: what should stay level if nothing leaks. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import type { Snapshot } from '../page-protocol.ts'
+import type { Snapshot } from '../page-server/protocol.ts'
 import { duration, megabytes, microseconds, whole } from './format.ts'
 import { memo } from './memo.ts'
 import { totalOf } from './steps.tsx'

@@ -1,6 +1,15 @@
 /** The page's end of Vite's WebSocket: its token, its port, and coming back after a restart are the business of Vite's client. */
-import { ANSWER, type Answer, COMMAND, type Command, DELTA, type Delta, OPEN, SNAPSHOT } from '../page-protocol.ts'
-import type { Snapshot } from '../page-protocol.ts'
+import {
+  ANSWER,
+  type Answer,
+  COMMAND,
+  type Command,
+  DELTA,
+  type Delta,
+  OPEN,
+  SNAPSHOT
+} from '../page-server/protocol.ts'
+import type { Snapshot } from '../page-server/protocol.ts'
 import { EMPTY, type View, withDelta, withSnapshot } from './state.ts'
 
 interface Hot {

@@ -1,5 +1,5 @@
 /** Errors that came while no reload ran. */
-import type { Snapshot } from '../page-protocol.ts'
+import type { Snapshot } from '../page-server/protocol.ts'
 import { ErrorBlock } from './error-block.tsx'
 import { timeOfDay } from './format.ts'
 

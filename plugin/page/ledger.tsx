@@ -1,6 +1,6 @@
 /** Storages and instances by generation: what lives, and what became of what was retired. */
 import type { AuditReport, Count, Retainer, WhyReport } from '../report.ts'
-import type { LiveStorages, Snapshot } from '../page-protocol.ts'
+import type { LiveStorages, Snapshot } from '../page-server/protocol.ts'
 import type { Do } from './app.tsx'
 import { duration, plural, whole } from './format.ts'
 import { memo } from './memo.ts'

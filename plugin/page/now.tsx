@@ -1,7 +1,7 @@
 /** The reload that runs, step by step, and what its drain waits for; or the last one. */
 import type { Progress } from '../reload.ts'
 import type { AuditReport, ReloadReport } from '../report.ts'
-import type { FiberNode, Snapshot } from '../page-protocol.ts'
+import type { FiberNode, Snapshot } from '../page-server/protocol.ts'
 import type { Do } from './app.tsx'
 import { BoundaryRows } from './boundaries.tsx'
 import { useNow } from './clock.ts'

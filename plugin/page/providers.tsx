@@ -1,5 +1,5 @@
 /** The harness as a tree: every plugin that is applied, below the one that has applied it. */
-import type { FiberNode, Snapshot } from '../page-protocol.ts'
+import type { FiberNode, Snapshot } from '../page-server/protocol.ts'
 import type { Do } from './app.tsx'
 import { whole } from './format.ts'
 import { memo } from './memo.ts'

@@ -1,5 +1,5 @@
 /** What the page knows, and how a message from the server changes it. Pure. */
-import type { Delta, Lists, Snapshot, Task } from '../page-protocol.ts'
+import type { Delta, Lists, Snapshot, Task } from '../page-server/protocol.ts'
 
 /** How many reports are kept, as on the server. */
 const KEPT = 500

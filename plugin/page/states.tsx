@@ -1,5 +1,5 @@
 /** What the page shows while it has nothing to show. */
-import type { Snapshot } from '../page-protocol.ts'
+import type { Snapshot } from '../page-server/protocol.ts'
 import { ErrorBlock } from './error-block.tsx'
 import type { Connection } from './state.ts'
 

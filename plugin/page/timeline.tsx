@@ -1,7 +1,7 @@
 /** The reloads, newest first. */
 import { useState } from 'preact/hooks'
 import type { ReloadReport } from '../report.ts'
-import type { Snapshot } from '../page-protocol.ts'
+import type { Snapshot } from '../page-server/protocol.ts'
 import { ErrorBlock } from './error-block.tsx'
 import { duration, plural, shorten, timeOfDay, whole } from './format.ts'
 import { memo } from './memo.ts'

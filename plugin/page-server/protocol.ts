@@ -2,10 +2,10 @@
  * What the live page and the server tell each other, over Vite's own WebSocket, which lets in who has its token. The page
  * says `open` and gets a snapshot, then deltas; it commands, and gets an answer. Nothing of it is served over HTTP.
  */
-import type { TimedError } from './history.ts'
-import type { Limits, Progress } from './reload.ts'
-import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
-import type { Location } from './script.ts'
+import type { TimedError } from '../history.ts'
+import type { Limits, Progress } from '../reload.ts'
+import type { AuditReport, ReloadReport, ReportError, WhyReport } from '../report.ts'
+import type { Location } from '../script.ts'
 
 /** The names of the messages. */
 export const OPEN = 'harness-hmr:open'

@@ -3,7 +3,7 @@
  * sends. While no page is open nothing is listened to, looked at or measured.
  */
 import { version, type WebSocketClient, type WebSocketServer } from 'vite'
-import type { Harness } from './harness.ts'
+import type { Harness } from '../harness.ts'
 import { overview } from './overview.ts'
 import {
   ANSWER,
@@ -16,7 +16,7 @@ import {
   SNAPSHOT,
   type Snapshot,
   type Task
-} from './page-protocol.ts'
+} from './protocol.ts'
 import { Sampler } from './sampler.ts'
 
 /** Milliseconds between a change and its delta, and between two looks at what tells of no change (boundaries, fibers). */

@@ -1,11 +1,11 @@
 /** What can be seen of a running harness at one moment: its fibers, its open boundaries, its live storages. Changes nothing. */
 import { basename, extname } from 'node:path'
-import { type Fiber, FiberState } from './cordis.ts'
-import { generationKey } from './history.ts'
-import { countOpen, type LedgerEntry, openIn } from './ledger.ts'
-import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './page-protocol.ts'
-import type { Running } from './reload.ts'
-import { type Location, mapStack } from './script.ts'
+import { type Fiber, FiberState } from '../cordis.ts'
+import { generationKey } from '../history.ts'
+import { countOpen, type LedgerEntry, openIn } from '../ledger.ts'
+import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './protocol.ts'
+import type { Running } from '../reload.ts'
+import { type Location, mapStack } from '../script.ts'
 
 /** How many open boundaries are listed; the others are counted. */
 const BOUNDARIES_SHOWN = 200

@@ -39,7 +39,7 @@ interface Asset {
   etag: string
 }
 
-const here = new URL('page/', import.meta.url)
+const here = new URL('../page/', import.meta.url)
 let assets: Promise<Map<string, Asset>> | undefined
 
 /** The middleware that serves the page; the files are read, and where this runs from its source built, when first asked for. */
@@ -95,7 +95,7 @@ async function load(): Promise<Map<string, Asset>> {
   )
 }
 
-/** What `npm run build` has put beside this file. */
+/** What `npm run build` has put in the folder next to this one. */
 async function packaged(): Promise<[string, Uint8Array][]> {
   const folder = fileURLToPath(here)
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })

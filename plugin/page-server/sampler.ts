@@ -1,9 +1,9 @@
 /** The numbers behind the live page's charts. Each costs about a millisecond, so they are taken while a page is open. */
 import { AsyncResource } from 'node:async_hooks'
-import type { Harness } from './harness.ts'
-import { KEPT } from './history.ts'
-import type { Sample } from './page-protocol.ts'
-import { BoundaryScope } from './scope.ts'
+import type { Harness } from '../harness.ts'
+import { KEPT } from '../history.ts'
+import type { Sample } from './protocol.ts'
+import { BoundaryScope } from '../scope.ts'
 
 /** A cost is the least mean of some batches: whatever else runs meanwhile only adds to it. */
 const BATCHES = 5
