@@ -67,9 +67,14 @@ export async function createApp(
   const root = createFolder(files)
   const lines: string[] = []
   let watching: Promise<unknown> | undefined
+  let events!: App['next']
   const watcher: Plugin = {
     name: 'watching',
-    configureServer: ({ watcher }) => void (watching = once(watcher, 'ready'))
+    configureServer({ watcher }) {
+      watching = once(watcher, 'ready')
+      // Without a port it may be up before `createServer` has returned.
+      events ??= queues(plugin.api!.harness!)
+    }
   }
   const plugins = harnessHmr({ entry: 'harness.ts', ...options })
   const [plugin] = plugins
@@ -84,7 +89,6 @@ export async function createApp(
   })
   const close = closing(server, root)
   onTestFinished(close)
-  const events = queues(plugin.api!.harness!)
   if (server.httpServer) await server.listen()
   await watching
 
