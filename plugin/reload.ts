@@ -8,9 +8,9 @@
  *                never noticed                          is installed again
  * ```
  */
-import type { Auditor } from './audit.ts'
+import type { Auditor, Retired } from './audit.ts'
 import { describeError } from './describe-error.ts'
-import { close, countBoundaries, disable, drain, tell } from './drain.ts'
+import { close, type Closing, countBoundaries, disable, drain, tell } from './drain.ts'
 import { type Fiber } from './cordis.ts'
 import { type Fibers, type Instance, isActive, isUnloading, isWithin, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
@@ -80,7 +80,7 @@ export interface Running {
  * @param giveUp - ends the drain when it is aborted, as the deadline does.
  */
 export async function reload(id: number, cause: Cause, running: Running, giveUp?: AbortSignal): Promise<ReloadReport> {
-  const { host, fibers, ledger, auditor, limits } = running
+  const { host, fibers, ledger, limits } = running
   const report = emptyReport(id, cause)
   const step = stepsOf(report, running)
 
@@ -97,33 +97,18 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
 
   const staged = await step.attempt('stage', () => stage(plan, instances, host, cause.frozen))
   if (!staged) {
-    // A version that was evaluated and is not taken may have started something all the same.
-    for (const stray of straysOf(id, running)) auditor.add(stray)
+    audit([], id, running)
     return Object.assign(report, { outcome: 'kept' })
   }
 
   const listeners = processListeners()
   const closing = await step('close', () => close(instances, fibers, scopes, limits.grace))
   step.failed(closing.failed)
-  const slow = () => {
-    const storages = targets.flatMap(target => ledger.entriesOf(target))
-    running.onSlow({
-      providers: targets.map(({ name, generation }) => `${name} ${generation}`),
-      open: openIn(storages, SLOW_SHOWN).slice(0, SLOW_SHOWN),
-      total: countOpen(storages),
-      unloading: [...dependents].filter(isUnloading).map(({ name }) => name)
-    })
-  }
+  const slow = () => running.onSlow(slowDrain(targets, dependents, ledger))
   const inTime = await step('drain', () => drain(closing, limits, slow, giveUp))
   const retired = await step('disable', () => {
     step.failed(host.hot.dispose(plan.modules))
-    return targets.map((target, i) => {
-      const abandoned = target.instances.some(({ fiber }) => isWithin(fiber, closing.going))
-      Object.assign(report.providers[i]!, { boundaries: countBoundaries(target.scopes, closing), abandoned })
-      const storages = ledger.entriesOf(target)
-      const forgotten = abandoned ? [] : disable(storages)
-      return retire(target, id, storages, forgotten, abandoned ? closing.gone : undefined)
-    })
+    return targets.map((target, i) => disableTarget(target, report.providers[i]!, id, closing, ledger))
   })
   if (!inTime) {
     for (const { name } of [...dependents].filter(isUnloading))
@@ -144,15 +129,40 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
   for (const [i, { module }] of targets.entries()) report.providers[i]!.to = host.version(host.exports(module))
   step.failed(await tell(fibers, 'harness-hmr/after-reload'))
-  for (const generation of retired) {
-    keepShared(generation, fibers)
-    // After a rollback the old code serves again, in new instances.
-    if (!installed) Object.assign(generation, { storages: [], serves: true })
-    else disableLate(generation)
-    auditor.add(generation)
-  }
-  for (const stray of straysOf(id, running)) auditor.add(stray)
+  // After a rollback the old code serves again, in new instances.
+  if (!installed) for (const generation of retired) Object.assign(generation, { storages: [], serves: true })
+  audit(retired, id, running)
   return report
+}
+
+/** What a drain waits for. */
+function slowDrain(targets: Target[], dependents: ReadonlySet<Fiber>, ledger: Ledger): SlowDrain {
+  const storages = targets.flatMap(target => ledger.entriesOf(target))
+  return {
+    providers: targets.map(({ name, generation }) => `${name} ${generation}`),
+    open: openIn(storages, SLOW_SHOWN).slice(0, SLOW_SHOWN),
+    total: countOpen(storages),
+    unloading: [...dependents].filter(isUnloading).map(({ name }) => name)
+  }
+}
+
+/** Disables what a provider has left enabled, unless its drain goes on, and says what became of its boundaries. */
+function disableTarget(target: Target, report: ProviderReport, id: number, closing: Closing, ledger: Ledger): Retired {
+  const abandoned = target.instances.some(({ fiber }) => isWithin(fiber, closing.going))
+  Object.assign(report, { boundaries: countBoundaries(target.scopes, closing), abandoned })
+  const storages = ledger.entriesOf(target)
+  const forgotten = abandoned ? [] : disable(storages)
+  return retire(target, id, storages, forgotten, abandoned ? closing.gone : undefined)
+}
+
+/** Hands over what has to be gone; with that, whatever a version has started that was evaluated and does not run. */
+function audit(retired: Retired[], id: number, running: Running): void {
+  for (const generation of retired) {
+    keepShared(generation, running.fibers)
+    if (!generation.serves) disableLate(generation)
+    running.auditor.add(generation)
+  }
+  for (const stray of straysOf(id, running)) running.auditor.add(stray)
 }
 
 type Reaching = Exclude<ReloadPlan, { kind: 'ignored' }>

@@ -1,6 +1,6 @@
 /** A harness of a few files in a real Vite dev server, edited on disk, with a signal for everything a test waits for. */
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +12,7 @@ import { harnessHmr, type AuditReport, type Options, type ReloadReport, type Rep
 import type { SlowDrain } from '../plugin/reload.ts'
 import { IGNORED } from '../plugin/report.ts'
 import { deferred, promptly, type Deferred } from './promptly.ts'
+import { linkPackages } from './packages.ts'
 
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
@@ -138,7 +139,7 @@ function closing(server: ViteDevServer, root: string): () => Promise<void> {
 export function createFolder(files: Record<string, string>): string {
   const root = realpathSync(mkdtempSync(join(tmpdir(), 'harness-hmr-')))
   onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }))
-  symlinkSync(join(repository, 'node_modules'), join(root, 'node_modules'), 'junction')
+  linkPackages(root)
   for (const [file, source] of Object.entries(files)) {
     mkdirSync(dirname(join(root, file)), { recursive: true })
     writeFileSync(join(root, file), source)

@@ -1,11 +1,12 @@
 /** The package as it is published: built into a temporary folder, and run by Node in a process of its own. */
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process'
-import { cpSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
+import { linkPackages } from './packages.ts'
 
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
@@ -31,7 +32,7 @@ export function builtPackage(): { folder: string; cli: string } {
   const cli = join(folder, 'dist/cli.js')
   beforeAll(() => {
     cpSync(join(repository, 'package.json'), join(folder, 'package.json'))
-    symlinkSync(join(repository, 'node_modules'), join(folder, 'node_modules'), 'junction')
+    linkPackages(folder)
     const tsc = join(repository, 'node_modules/typescript/bin/tsc')
     const config = join(repository, 'tsconfig.build.json')
     const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', config, '--outDir', join(folder, 'dist')])

@@ -1,6 +1,6 @@
 /** The real dev command, in a process of its own, on a copy of the repository. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { onTestFinished } from 'vitest'
 import { promptly } from './promptly.ts'
+import { linkPackages } from './packages.ts'
 
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
@@ -22,7 +23,7 @@ export class Copy {
       const filter = (source: string) => !/\.(sessions|scratch)/.test(source)
       cpSync(join(repository, name), join(this.root, name), { recursive: true, filter })
     }
-    symlinkSync(join(repository, 'node_modules'), join(this.root, 'node_modules'), 'junction')
+    linkPackages(this.root)
   }
 
   read(file: string): string {

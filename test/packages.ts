@@ -1,0 +1,14 @@
+/** The repository's packages, for a temporary folder. */
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const packages = fileURLToPath(new URL('../node_modules', import.meta.url))
+
+/** Makes the repository's packages resolve in a folder. Each is a link: what Vite caches in `node_modules` is the folder's own. */
+export function linkPackages(folder: string): void {
+  mkdirSync(join(folder, 'node_modules'), { recursive: true })
+  for (const name of readdirSync(packages)) {
+    if (!name.startsWith('.')) symlinkSync(join(packages, name), join(folder, 'node_modules', name), 'junction')
+  }
+}
