@@ -13,6 +13,7 @@ import type { SlowDrain } from '../plugin/reload.ts'
 import { IGNORED } from '../plugin/report.ts'
 import { deferred, promptly, type Deferred } from './promptly.ts'
 import { linkPackages } from './packages.ts'
+import { anyPort } from './port.ts'
 
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
@@ -83,7 +84,7 @@ export async function createApp(
     root,
     configFile: false,
     customLogger: collect(lines),
-    server: { port: 0, host: '127.0.0.1' },
+    server: { port: anyPort(), host: '127.0.0.1' },
     resolve: { alias: { 'harness-hmr/scope': join(repository, 'plugin/scope.ts') } },
     ...config,
     plugins: [plugins, watcher, config.plugins]

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { Copy, DevServer } from './dev-server.ts'
 import { answerTo, checkTranscript, createCopy, ends, onDisk, prompted, ready, recorded, report } from './probe.ts'
 import { promptly } from './promptly.ts'
+import { anyPort } from './port.ts'
 
 describe('the dev command', () => {
   test('gets ready, says what runs where, and ends within 5 s of Ctrl-C with nothing left', async () => {
-    const server = new DevServer(new Copy(), ['npm', 'run', 'dev', '--', '--port', '0'])
+    const server = new DevServer(new Copy(), ['npm', 'run', 'dev', '--', '--port', String(anyPort())])
     expect(await server.line(ready)).toMatch(/ready harness\.ts {2}\d+ providers {2}in \d+ ms/)
     expect(server.lines.join('\n')).toMatch(/Local: +http:\/\/localhost:\d+\//)
     expect(await server.line(/try/)).toContain('playground/providers/agents.ts')

@@ -9,6 +9,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { onTestFinished } from 'vitest'
 import { promptly } from './promptly.ts'
 import { linkPackages } from './packages.ts'
+import { anyPort } from './port.ts'
 
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
@@ -53,7 +54,10 @@ export class DevServer {
   readonly exited: Promise<[code: number | null, signal: NodeJS.Signals | null]>
   readonly #changed = new Set<() => void>()
 
-  constructor({ root }: Copy, command = [process.execPath, 'node_modules/vite/bin/vite.js', '--port', '0']) {
+  constructor(
+    { root }: Copy,
+    command = [process.execPath, 'node_modules/vite/bin/vite.js', '--port', String(anyPort())]
+  ) {
     const [file, ...args] = command as [string, ...string[]]
     // A group of its own, so that a signal reaches all of it, as Ctrl-C in a terminal does.
     const detached = process.platform !== 'win32'

@@ -4,6 +4,7 @@ import { jsonLines } from '../plugin/json-lines.ts'
 import { IGNORED, type ReloadReport } from '../plugin/report.ts'
 import { createCopy } from './probe.ts'
 import { DevServer } from './dev-server.ts'
+import { anyPort } from './port.ts'
 
 interface Line {
   type: string
@@ -17,7 +18,7 @@ describe('lines of JSON', () => {
   ])('asked for %s, tell of the boot, a reload and its audit, and nothing for people', async (_, args, env) => {
     const copy = createCopy()
     Object.assign(process.env, env)
-    const vite = [process.execPath, 'node_modules/vite/bin/vite.js', '--port', '0']
+    const vite = [process.execPath, 'node_modules/vite/bin/vite.js', '--port', String(anyPort())]
     const server = new DevServer(copy, [...vite, ...args])
     for (const name of Object.keys(env)) delete process.env[name]
     const told = () => server.lines.filter(line => line.startsWith('{')).map(line => JSON.parse(line) as Line)

@@ -6,6 +6,7 @@ import { DevServer } from './dev-server.ts'
 import { bump, files, openHarness, pageOf } from './page-fixture.ts'
 import { createCopy } from './probe.ts'
 import { promptly } from './promptly.ts'
+import { anyPort } from './port.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */
 declare const window: any, document: any, NodeFilter: any, getComputedStyle: (element: any) => any
@@ -73,7 +74,14 @@ describe.skipIf(noBrowser)('the live page', () => {
   test('says why a generation is retained when it is asked, with the place that keeps it', async () => {
     // In a process of its own: a snapshot of the heap stops it, and a small heap for a moment only.
     const copy = createCopy()
-    const vite = [process.execPath, 'node_modules/vite/bin/vite.js', '--port', '0', '--logLevel', 'silent']
+    const vite = [
+      process.execPath,
+      'node_modules/vite/bin/vite.js',
+      '--port',
+      String(anyPort()),
+      '--logLevel',
+      'silent'
+    ]
     const server = new DevServer(copy, [...vite, '--', '--json'])
     const ready = await server.line(/^\{"type":"ready"/)
     const page = await openPage((JSON.parse(ready) as { page: string }).page)
