@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { ENVIRONMENT, harnessHmr, type Options } from '../plugin/index.ts'
 import { createApp, createFolder, seq } from './app.ts'
 import { turn } from './promptly.ts'
+import { anyPort } from './port.ts'
 
 const files = {
   'harness.ts': `
@@ -49,7 +50,7 @@ describe('the plugin', () => {
       root,
       configFile: false,
       logLevel: 'silent',
-      server: { port: 0, host: '127.0.0.1' },
+      server: { port: anyPort(), host: '127.0.0.1' },
       plugins: [{ name: 'vitest' }, plugins]
     })
     onTestFinished(() => server.close())

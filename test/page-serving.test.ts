@@ -9,6 +9,7 @@ import { type App, createApp, gate } from './app.ts'
 import { noBrowser, openPage } from './browser.ts'
 import { bump, files, openHarness, pageOf } from './page-fixture.ts'
 import { deferred, promptly, turn } from './promptly.ts'
+import { anyPort } from './port.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */
 declare const document: any
@@ -96,7 +97,7 @@ describe.skipIf(noBrowser)('the page in a browser', () => {
   })
 
   test('says what may be wrong when nothing answers on the WebSocket', async () => {
-    const app = await createApp(files, {}, { server: { port: 0, host: '127.0.0.1', ws: false } })
+    const app = await createApp(files, {}, { server: { port: anyPort(), host: '127.0.0.1', ws: false } })
     await app.next('ready')
     const page = await openPage(pageOf(app))
     await page.getByRole('heading', { name: 'No connection to the dev server' }).waitFor()

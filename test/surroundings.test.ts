@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { assertSupported, type Surroundings, warningsFor } from '../plugin/surroundings.ts'
 import { createApp } from './app.ts'
+import { anyPort } from './port.ts'
 
 const good: Surroundings = {
   node: '20.19.0',
@@ -41,7 +42,7 @@ test('nothing is said of a config that works', () => {
 
 test('a dev server that notices no saves is told so once', async () => {
   const entry = { 'harness.ts': 'export default function harness() {}' }
-  const app = await createApp(entry, {}, { server: { hmr: false, port: 0, host: '127.0.0.1' } })
+  const app = await createApp(entry, {}, { server: { hmr: false, port: anyPort(), host: '127.0.0.1' } })
   await app.next('ready')
   expect(app.lines.filter(line => line.includes('`server.hmr` is false'))).toHaveLength(1)
 })

@@ -12,6 +12,7 @@ import type { Api } from '../../plugin/index.ts'
 import { openPage } from '../browser.ts'
 import { Copy } from '../dev-server.ts'
 import { turn } from '../promptly.ts'
+import { anyPort } from '../port.ts'
 
 const repository = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -48,7 +49,7 @@ export class Playground {
     this.server = await createServer({
       configFile: join(root, 'vite.config.ts'),
       logLevel: 'silent',
-      server: { port: 0, host: '127.0.0.1', fs: { allow: [root, repository] } }
+      server: { port: anyPort(), host: '127.0.0.1', fs: { allow: [root, repository] } }
     })
     onTestFinished(() => this.server.close())
     await this.server.listen()
