@@ -45,6 +45,12 @@ export class Creators {
     return found
   }
 
+  /** Whether something was created on behalf of a generation. */
+  isBy(creators: readonly Script[], generation: Generation): boolean {
+    const owner = this.ownerOf(creators)
+    return owner !== undefined && isSameGeneration(owner, generation)
+  }
+
   /**
    * The nearest provider module, not the library module that happens to say `new`. Asked late: a module is known to be a
    * provider's when its plugin is applied, which may be after it has created something.
@@ -53,6 +59,16 @@ export class Creators {
     const owner = creators.find(({ file }) => this.#isProvider(file)) ?? creators[0]
     return owner && { module: owner.file, generation: owner.version }
   }
+}
+
+/** Whether two are the same generation of one module. */
+export function isSameGeneration(a: Generation, b: Generation): boolean {
+  return a.module === b.module && a.generation === b.generation
+}
+
+/** One string per generation of a module. */
+export function generationKey({ module, generation }: Generation): string {
+  return `${module} ${generation}`
 }
 
 /** Whether a site is in an AsyncLocalStorage's `run`; every scope comes to that. */

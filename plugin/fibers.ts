@@ -1,6 +1,6 @@
 /** Which fibers a module's plugins own, and how to put another version of a plugin in their place. */
 import { type Context, type Fiber, FiberState, type Implementation, isolate, type Registry } from './cordis.ts'
-import type { Exports } from './host.ts'
+import { type Exports, isReference } from './host.ts'
 import { within } from './within.ts'
 
 /** One application of an exported plugin, with all that is needed to apply its successor. */
@@ -135,7 +135,7 @@ export class Fibers {
   /** The objects that stand for an instance: its fiber, and the services that it provides. */
   objects(fiber: Fiber): object[] {
     const values = this.provided(fiber).map(({ value }) => value)
-    return [fiber, ...values.filter((value): value is object => isObject(value) || typeof value === 'function')]
+    return [fiber, ...values.filter(isReference)]
   }
 
   /** Tells the harness of an event; what a listener throws is Cordis' to log. */

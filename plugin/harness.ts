@@ -12,7 +12,7 @@ import { openIn } from './ledger.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from './plan.ts'
 import { type Limits, type Progress, reload, type SlowDrain } from './reload.ts'
-import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
+import { type AuditReport, isSuccess, type ReloadReport, type ReportError, type WhyReport } from './report.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
 import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
@@ -325,11 +325,9 @@ export class Harness {
     this.#failures = undefined
     report.failures.push(...failures.filter(message => message !== report.error?.message))
     const { host } = running
-    report.failures.push(
-      ...this.#browsers.removeLeftovers((module, version) => version !== host.version(host.exports(module)))
-    )
+    report.failures.push(...this.#browsers.removeLeftovers((module, version) => !host.runs(module, version)))
     report.time = Date.now()
-    const isLive = report.outcome !== 'kept' && report.outcome !== 'rolled-back'
+    const isLive = isSuccess(report)
     if (retried && !isLive) report.retried = true
     keep(this.#reports, report)
     this.#tell('reload', report)

@@ -1,4 +1,5 @@
 /** What a harness has told lately, for whoever comes later: a page that is opened, a list in the terminal. */
+import { generationKey } from './creators.ts'
 import type { HarnessEvents } from './harness.ts'
 import type { Progress } from './reload.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
@@ -58,11 +59,6 @@ export class History {
     for (const list of [this.reloads, this.whys, this.errors]) list.length = 0
     this.audits.clear()
   }
-}
-
-/** One string per generation of a module. */
-export function generationKey({ module, generation }: { module: string; generation: number }): string {
-  return `${module} ${generation}`
 }
 
 function push<T>(list: T[], item: T, kept: number): void {

@@ -16,7 +16,7 @@ import { LiveExports } from './live-exports.ts'
 import { outside } from './outside.ts'
 import { chainIn, importChains, type ModuleRecord, Overlay } from './overlay.ts'
 import { Runner } from './runner.ts'
-import { nameScript, scriptMap } from './script.ts'
+import { nameScript, scriptMap, scriptName } from './script.ts'
 
 /** The namespace object of an evaluated module. */
 export type Exports = Record<string, unknown>
@@ -331,7 +331,7 @@ export class Host {
   /** The code that runs, for a file whose newest content does not. */
   async #fetchRunning(id: string): Promise<{ code: string }> {
     const { code = '', exports } = this.#record(normalizeModuleId(id)) ?? {}
-    this.#maps.set(code, scriptMap(`${normalizeModuleId(id)}?v=${this.version(exports)}`))
+    this.#maps.set(code, scriptMap(scriptName(normalizeModuleId(id), this.version(exports))))
     return { code }
   }
 
@@ -360,7 +360,8 @@ function names(exports: Exports): [name: string, value: unknown][] {
   })
 }
 
-function isReference(value: unknown): value is object {
+/** Whether a value is an object or a function, which a WeakRef can hold. */
+export function isReference(value: unknown): value is object {
   return typeof value === 'function' || (typeof value === 'object' && value !== null)
 }
 

@@ -16,7 +16,7 @@ import {
 import type { Creators, Generation } from './creators.ts'
 import type { Exports } from './host.ts'
 import type { Count } from './report.ts'
-import { locate, type Location, type Script } from './script.ts'
+import { type Location, locateScript, type Script } from './script.ts'
 
 /** One storage, held weakly. */
 export interface LedgerEntry {
@@ -108,7 +108,7 @@ export class Ledger {
       storage: new WeakRef(storage),
       scope: announced,
       creators,
-      created: locate(`${innermost.file}?v=${innermost.version}`, innermost.line, innermost.column),
+      created: locateScript(innermost),
       runs: [],
       sweepRunsAt: RUNS_SWEPT_AT,
       stores: new Stores(),
@@ -121,11 +121,8 @@ export class Ledger {
   }
 
   /** The storages that belong to a generation and are still alive, or not yet known to be collected. */
-  entriesOf({ module, generation }: Generation): LedgerEntry[] {
-    return [...this.#entries].filter(({ creators }) => {
-      const owner = this.#creators.ownerOf(creators)
-      return owner?.module === module && owner.generation === generation
-    })
+  entriesOf(generation: Generation): LedgerEntry[] {
+    return [...this.#entries].filter(({ creators }) => this.#creators.isBy(creators, generation))
   }
 
   /** The generation that a storage belongs to. */

@@ -132,6 +132,11 @@ const OUTCOME_COLOR: Record<Outcome | AuditReport['outcome'], (text: string) => 
   pending: colors.yellow
 }
 
+/** Whether the newest content runs, or is nothing that would have to. */
+export function isSuccess({ outcome }: ReloadReport): boolean {
+  return outcome !== 'kept' && outcome !== 'rolled-back'
+}
+
 /** The line of a reload, e.g. `reloaded agents 4 → 5  providers/agents.ts  stage 6 ms · drain 212 ms (2 boundaries) · install 3 ms`. */
 export function reloadLine(report: ReloadReport, root: string): string {
   const { outcome, error, reason } = report

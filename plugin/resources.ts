@@ -9,13 +9,24 @@
 import { createHook } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { performance } from 'node:perf_hooks'
-import type { Creators, Generation } from './creators.ts'
+import { type Creators, type Generation, generationKey } from './creators.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { makeNodesOwn } from './nodes-own.ts'
 import type { Retainer } from './report.ts'
-import { BY_CHANNEL, BY_TYPE, type Kind, listenerOf, type Starter } from './resource-kinds.ts'
-import { FETCH_SOCKET, MESSAGE_PORT, POOLED_SOCKET, SOCKET, TIMER, type Timer } from './resource-kinds.ts'
-import { locate, type Location, parseScript, type Script, sitesOnStack } from './script.ts'
+import {
+  BY_CHANNEL,
+  BY_TYPE,
+  FETCH_SOCKET,
+  type Kind,
+  listenerOf,
+  MESSAGE_PORT,
+  POOLED_SOCKET,
+  SOCKET,
+  type Starter,
+  TIMER,
+  type Timer
+} from './resource-kinds.ts'
+import { type Location, locateScript, parseScript, type Script, sitesOnStack } from './script.ts'
 
 /** One resource that was started by code of the harness, or inside one of its storages. */
 interface Resource {
@@ -64,14 +75,16 @@ export class Resources {
 
   /** What a generation started and had to end, and has not. */
   leftBy(generation: Generation): Retainer[] {
-    return this.#name((entry, resource) => entry.kind.isOwned(resource, entry.by) && this.#isBy(entry, generation))
+    return this.#name(
+      (entry, resource) => entry.kind.isOwned(resource, entry.by) && this.#creators.isBy(entry.creators, generation)
+    )
   }
 
   /** What packages started on a generation's behalf: it may be another's too, but may be what keeps the generation. */
   startedFor(generation: Generation): Retainer[] {
     return this.#name(
       (entry, resource) =>
-        entry.by === 'package' && entry.kind.isOwned(resource, 'own') && this.#isBy(entry, generation)
+        entry.by === 'package' && entry.kind.isOwned(resource, 'own') && this.#creators.isBy(entry.creators, generation)
     )
   }
 
@@ -87,14 +100,9 @@ export class Resources {
     for (const { ref, kind, by, creators } of this.#all) {
       const resource = ref.deref()
       const owner = resource && kind.isOwned(resource, by) ? this.#creators.ownerOf(creators) : undefined
-      if (owner) found.set(`${owner.module}?v=${owner.generation}`, owner)
+      if (owner) found.set(generationKey(owner), owner)
     }
     return [...found.values()]
-  }
-
-  #isBy({ creators }: Resource, { module, generation }: Generation): boolean {
-    const owner = this.#creators.ownerOf(creators)
-    return owner?.module === module && owner.generation === generation
   }
 
   #name(concerns: (entry: Resource, resource: object) => boolean): Retainer[] {
@@ -106,7 +114,7 @@ export class Resources {
       const { kind, creators, by } = entry
       const what = typeof kind.what === 'string' ? kind.what : kind.what(resource)
       const [at] = creators
-      const location = (entry.location ??= at && locate(`${at.file}?v=${at.version}`, at.line, at.column))
+      const location = (entry.location ??= at && locateScript(at))
       // One socket is several handles.
       named.set(`${what} ${at?.file}:${at?.line}:${at?.column}`, { what, location, by })
     }

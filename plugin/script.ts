@@ -23,13 +23,18 @@ const PLACE = /((?:[a-zA-Z]:)?[^\s():]*):(\d+):(\d+)/g
 const versions = new Map<string, number>()
 const maps = new Map<string, SourceMapPayload | SourceMap>()
 
+/** The name of one evaluation of a file. */
+export function scriptName(file: string, version: number): string {
+  return `${file}?v=${version}`
+}
+
 /** Names the next evaluation of `file`: `/app/agents.ts?v=3`. Versions count from 1 and are never used twice. */
 export function nameScript(file: string, map: SourceMapPayload | undefined): { name: string; version: number } {
   const version = (versions.get(file) ?? 0) + 1
   versions.set(file, version)
-  const name = `${file}?v=${version}`
+  const name = scriptName(file, version)
   if (map) maps.set(name, map)
-  maps.delete(`${file}?v=${version - KEPT_VERSIONS}`)
+  maps.delete(scriptName(file, version - KEPT_VERSIONS))
   return { name, version }
 }
 
@@ -41,7 +46,7 @@ export function scriptMap(name: string): SourceMapPayload | undefined {
 
 /** The text that the newest version of a file was made from, while its map is kept. */
 export function sourceText(file: string): string | undefined {
-  const map = scriptMap(`${file}?v=${versions.get(file) ?? 0}`)
+  const map = scriptMap(scriptName(file, versions.get(file) ?? 0))
   // Of several sources none is the file's own for sure.
   return map?.sources.length === 1 ? (map.sourcesContent?.[0] ?? undefined) : undefined
 }
@@ -69,10 +74,15 @@ export function locate(script: string, line: number, column: number): Location |
   }
 }
 
+/** The original place of a place on a stack. */
+export function locateScript({ file, version, line, column }: Script): Location | undefined {
+  return locate(scriptName(file, version), line, column)
+}
+
 /** Replaces every frame of ours in a stack trace by its original place. */
 export function mapStack(stack: string): string {
   return stack.replace(FRAME, (frame, file: string, version: string, line: string, column: string) => {
-    const place = locate(`${file}?v=${version}`, Number(line), Number(column))
+    const place = locate(scriptName(file, Number(version)), Number(line), Number(column))
     return place ? `${place.file}:${place.line}:${place.column}` : frame
   })
 }

@@ -1,8 +1,10 @@
 /** Why retired generations are not gone: what is known without a search, then the search through the heap. */
-import type { Auditor, Retired } from './audit.ts'
-import type { Generation } from './creators.ts'
+import type { Retired } from './audit.ts'
+import { type Generation, isSameGeneration } from './creators.ts'
+import { isReference } from './host.ts'
 import type { Running } from './reload.ts'
 import type { WhyReport } from './report.ts'
+import { scriptName } from './script.ts'
 import { type Named, why, type WhyOptions } from './why.ts'
 
 /**
@@ -10,15 +12,13 @@ import { type Named, why, type WhyOptions } from './why.ts'
  * of the heap only when an object of theirs is alive: that stops the process for about 30 ms per MB.
  */
 export async function whyRetained(
-  running: Running & { auditor: Auditor },
+  running: Running,
   options: Pick<WhyOptions, 'root' | 'onProgress' | 'signal'>,
   only?: Generation
 ): Promise<WhyReport[]> {
   const { auditor } = running
   await auditor.run()
-  const retired = auditor
-    .unsettled()
-    .filter(({ module, generation }) => !only || (only.module === module && only.generation === generation))
+  const retired = auditor.unsettled().filter(of => !only || isSameGeneration(only, of))
   const objects = retired.map(objectsOf)
   const known = { running: scriptsOf(running), alive: servicesOf(running) }
   const { found, ms } =
@@ -51,7 +51,7 @@ function objectsOf({ name, generation, instances, storages }: Retired): Named[] 
 }
 
 function scriptsOf({ host }: Running): string[] {
-  return host.scripts().map(({ file, version }) => `${file}?v=${version}`)
+  return host.scripts().map(({ file, version }) => scriptName(file, version))
 }
 
 function servicesOf({ fibers }: Running): Named[] {
@@ -59,9 +59,7 @@ function servicesOf({ fibers }: Running): Named[] {
     fibers
       .provided(fiber)
       .flatMap(({ name, value }) =>
-        (typeof value === 'object' && value !== null) || typeof value === 'function'
-          ? [{ name: `service "${name}"`, ref: new WeakRef(value) }]
-          : []
+        isReference(value) ? [{ name: `service "${name}"`, ref: new WeakRef(value) }] : []
       )
   )
 }

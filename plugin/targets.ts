@@ -1,6 +1,7 @@
 /** Who is replaced: the provider modules of a plan, their live instances, and what must be gone afterwards. */
 import { basename, extname } from 'node:path'
 import type { Retired } from './audit.ts'
+import { isSameGeneration } from './creators.ts'
 import { disable, scopesOf } from './drain.ts'
 import { type Fiber } from './cordis.ts'
 import { type Fibers, type Instance, isPlace, isWithin } from './fibers.ts'
@@ -88,7 +89,7 @@ export function retire(
 export function straysOf(reload: number, { host, fibers, resources, auditor }: Running): Retired[] {
   const audited = auditor.unsettled().filter(({ serves }) => !serves)
   return resources.starters().flatMap(({ module, generation }) => {
-    const isAudited = audited.some(other => other.module === module && other.generation === generation)
+    const isAudited = audited.some(other => isSameGeneration(other, { module, generation }))
     if (isAudited || host.runs(module, generation)) return []
     const [instance] = fibers.instances(module, host.ownExports(module))
     return [retire({ module, name: nameOf(module, instance?.fiber, fibers), generation, objects: [] }, reload, [], [])]
@@ -110,6 +111,7 @@ function placesOf(entries: LedgerEntry[]): Location[] {
   return entries.flatMap(({ created }) => created ?? [])
 }
 
-function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {
+/** What a provider module is called: the service that it provides, else its plugin's name, else its file's. */
+export function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {
   return (fiber && fibers.nameOf(fiber)) || basename(module, extname(module))
 }

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type InlineConfig, normalizePath } from 'vite'
+import { generationKey } from './creators.ts'
 import { codeFrame } from './describe-error.ts'
 import type { HarnessEvents } from './harness.ts'
 import type { AuditReport, Options, ReloadReport, ReportError, WhyReport } from './index.ts'
@@ -124,7 +125,7 @@ class Told {
 
   readonly notes: Partial<HarnessEvents> = {
     reload: report => this.reports.push(this.#withFrame(report)),
-    audit: report => this.audits.set(`${report.module} ${report.generation}`, report),
+    audit: report => this.audits.set(generationKey(report), report),
     error: error => this.errors.push(error)
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from './app.ts'
 import { alive } from './gc.ts'
+import { bump } from './field-fixture.ts'
 
 const files = {
   'harness.ts': `
@@ -18,8 +19,6 @@ const files = {
       }
     }`
 }
-
-const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
 
 describe('the audit', () => {
   test('reports the storage and the instance of a retired generation as collected', async () => {

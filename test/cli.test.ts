@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { createApp, type App } from './app.ts'
 import { builtPackage, run } from './built.ts'
+import { bump } from './field-fixture.ts'
 
 const { folder, cli } = builtPackage()
 
@@ -66,7 +67,6 @@ const files = {
 }
 
 describe('harness-hmr why', () => {
-  const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
   const url = ({ server }: App) => server.resolvedUrls!.local[0]!
 
   async function reloaded(planted: boolean, base = '/') {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createApp, seq } from './app.ts'
+import { bump } from './field-fixture.ts'
 
 /** A provider that enters a plain AsyncLocalStorage, waits for its runs by itself, and disables it. */
 const files = {
@@ -27,8 +28,6 @@ const files = {
       }
     }`
 }
-
-const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
 
 describe('the AsyncLocalStorage of a harness module', () => {
   test.each([

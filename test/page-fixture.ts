@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core'
 import { type App, createApp } from './app.ts'
 import { openPage } from './browser.ts'
+export { bump } from './field-fixture.ts'
 
 export const files = {
   'harness.ts': `
@@ -33,9 +34,6 @@ export const files = {
       constructor(ctx: any) { super(ctx, 'tools') }
     }`
 }
-
-export const bump = (source: string) =>
-  source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
 
 /** The address of the live page of an app. */
 export function pageOf({ server }: App): string {

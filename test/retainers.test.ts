@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { AuditReport } from '../plugin/index.ts'
 import { createApp, type App } from './app.ts'
+import { bump } from './field-fixture.ts'
 
 /** `trace` is for the Node lines on which the names cost something. */
 const options = { trace: true }
@@ -29,8 +30,6 @@ export default class Agents extends Service {
 }
 `
 }
-
-const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
 
 /** Reloads a provider once and returns the verdict on its first generation. */
 async function verdict(

@@ -4,8 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { why, type Found, type Named } from '../plugin/why.ts'
 import { createApp, type App } from './app.ts'
 import { files, plants, type Plant } from './why-plants.ts'
-
-const bump = (source: string) => source.replace(/version = (\d+)/, (_, n: string) => `version = ${Number(n) + 1}`)
+import { bump } from './field-fixture.ts'
 
 /** Searches the heap of a running app. */
 function search({ harness, root, service }: App, retired: Named[]): Promise<Found> {

@@ -1,11 +1,11 @@
 /** What can be seen of a running harness at one moment: its fibers, its open boundaries, its live storages. Changes nothing. */
-import { basename, extname } from 'node:path'
 import { type Fiber, FiberState } from '../cordis.ts'
-import { generationKey } from '../history.ts'
+import { generationKey } from '../creators.ts'
 import { countOpen, type LedgerEntry, openIn } from '../ledger.ts'
 import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './protocol.ts'
 import type { Running } from '../reload.ts'
 import { type Location, mapStack } from '../script.ts'
+import { nameOf } from '../targets.ts'
 
 /** How many open boundaries are listed; the others are counted. */
 const BOUNDARIES_SHOWN = 200
@@ -51,9 +51,11 @@ function ownersOf({ host, fibers }: Running): Owners {
   for (const module of host.modules()) {
     const instances = fibers.instances(module, host.ownExports(module))
     if (instances.length === 0) continue
-    const first = instances[0]!.fiber
-    const name = fibers.provided(first)[0]?.name ?? first.runtime?.name ?? moduleName(module)
-    const owner = { module, name, generation: host.version(host.exports(module)) }
+    const owner = {
+      module,
+      name: nameOf(module, instances[0]!.fiber, fibers),
+      generation: host.version(host.exports(module))
+    }
     owners.current.set(module, owner)
     for (const { fiber } of instances) owners.fibers.set(fiber, owner)
   }
@@ -61,14 +63,14 @@ function ownersOf({ host, fibers }: Running): Owners {
 }
 
 /** Live storages by the generation that they belong to, in the order of their creation. */
-function byOwner({ ledger }: Running, { current }: Owners): { owner: Owner; storages: LedgerEntry[] }[] {
+function byOwner({ ledger, fibers }: Running, { current }: Owners): { owner: Owner; storages: LedgerEntry[] }[] {
   const groups = new Map<string, { owner: Owner; storages: LedgerEntry[] }>()
   for (const entry of ledger.live()) {
     const generationOf = ledger.ownerOf(entry)
     if (!generationOf) continue
     const { module, generation } = generationOf
     const key = generationKey({ module, generation })
-    const name = current.get(module)?.name ?? moduleName(module)
+    const name = current.get(module)?.name ?? nameOf(module, undefined, fibers)
     const group = groups.get(key) ?? { owner: { module, name, generation }, storages: [] }
     groups.set(key, group)
     group.storages.push(entry)
@@ -170,8 +172,4 @@ function missing({ state, inject }: Fiber, available: ReadonlySet<string>): stri
 
 function distinct(names: string[]): string[] {
   return [...new Set(names)].slice(0, 12)
-}
-
-function moduleName(module: string): string {
-  return basename(module, extname(module))
 }

@@ -173,7 +173,7 @@ async function quiet({ ledger }: Running, times: number) {
 function stale({ ledger, host }: Running): number {
   return ledger.live().filter(entry => {
     const owner = ledger.ownerOf(entry)
-    return owner && owner.generation !== host.version(host.exports(owner.module))
+    return owner && !host.runs(owner.module, owner.generation)
   }).length
 }
 

@@ -1,4 +1,5 @@
 /** Counts what reloads and audits report while a soak runs. */
+import { generationKey } from '../creators.ts'
 import { type AuditReport, type Count, place, type ReloadReport } from '../report.ts'
 import type { SoakReport } from './report.ts'
 
@@ -30,7 +31,7 @@ export class Tally {
 
   /** Notes a verdict; the last one on a generation counts. */
   audit(report: AuditReport): void {
-    const key = `${report.module} ${report.generation}`
+    const key = generationKey(report)
     const before = this.#open.get(key)
     if (before) this.#count(before, -1)
     this.#count(report, 1)
