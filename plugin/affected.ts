@@ -1,6 +1,6 @@
 /** Which modules and providers a change reaches. Pure: no vite, no cordis. */
 
-import { IGNORED } from './report.ts'
+import { type Reason, reason } from './report.ts'
 
 /** What the walk needs to know of the running harness; modules are named by id. */
 export interface ModuleGraph {
@@ -25,8 +25,8 @@ export interface Acceptance {
 /** What a change asks for. */
 export type Plan =
   | { kind: 'reload'; modules: Set<string>; providers: Set<string>; accepted: Acceptance[] }
-  | { kind: 'restart'; reason: string }
-  | { kind: 'ignored'; reason: string }
+  | { kind: 'restart'; reason: Reason }
+  | { kind: 'ignored'; reason: Reason }
 
 /**
  * Walks from the changed modules up to the providers.
@@ -62,7 +62,7 @@ export function affected(changed: Iterable<string>, graph: ModuleGraph): Plan {
   }
   // Iterating a set that grows: a provider that is found here is walked from as well.
   for (const provider of providers) usersOf(provider, graph, modules, providers, accepted)
-  if (providers.size === 0 && accepted.length === 0) return { kind: 'ignored', reason: IGNORED.aside }
+  if (providers.size === 0 && accepted.length === 0) return { kind: 'ignored', reason: reason('aside') }
   // Who is replaced anyway has its new version by importing it.
   const handed = accepted.filter(({ by, dep }) => by === dep || !modules.has(by))
   return { kind: 'reload', modules, providers, accepted: handed }
@@ -102,8 +102,6 @@ function usersOf(
   }
 }
 
-function restartReason(path: string[]): string {
-  return path.length === 1
-    ? 'the entry changed'
-    : `the entry is reached without a provider on the path: ${path.join(' → ')}`
+function restartReason(path: string[]): Reason {
+  return path.length === 1 ? reason('entry') : reason('reached', path.join(' → '))
 }

@@ -1,5 +1,7 @@
 /** Which fibers a module's plugins own, and how to put another version of a plugin in their place. */
-import { type Context, type Fiber, FiberState, type Implementation, isolate, type Registry } from './cordis.ts'
+import { Applied } from './applied.ts'
+import { attempt, contain, read } from './contain.ts'
+import { type Context, type Fiber, FiberState, type Implementation, isolate } from './cordis.ts'
 import { type Exports, isReference } from './host.ts'
 import { within } from './within.ts'
 
@@ -9,21 +11,16 @@ export interface Instance {
   module: string
   fiber: Fiber
   plugin: unknown
-  /** As it was given to `ctx.plugin()`: the successor's schema resolves it anew. */
-  config: unknown
   /** The export that the plugin came from; `"*"` for a module that is a plugin itself (`export function apply`). */
   exported: string
   /** The loader's entry that applied it. */
   entry: Fiber['entry']
 }
 
-const original = Symbol.for('cordis.original')
-
 /** The fibers of one root context. */
 export class Fibers {
   readonly root: Context
-  readonly #applied = new WeakMap<Fiber, { plugin: unknown; config: unknown; getOuterStack: () => string[] }>()
-
+  readonly #applied: Applied
   /** Where an instance was, and neither its successor nor itself could be applied again. */
   readonly #vacant = new Set<Instance>()
   /** The service that a fiber provides, or has provided. */
@@ -31,16 +28,7 @@ export class Fibers {
 
   constructor(root: Context) {
     this.root = root
-    const raw = root.registry as Registry & { [original]?: Registry }
-    const registry = raw[original] ?? raw
-    const { plugin: apply } = registry
-    const applied = this.#applied
-    // `cordis` keeps only the resolved config and never the plugin object, so both are noted when they are given.
-    registry.plugin = function plugin(value, config, getOuterStack = outerStack()) {
-      const fiber = apply.call(this, value, config, getOuterStack)
-      applied.set(fiber.ctx.fiber, { plugin: value, config, getOuterStack })
-      return fiber
-    }
+    this.#applied = new Applied(root.registry)
   }
 
   /** The instances of the plugins that a module exports, oldest first; also the places of those that are vacant. */
@@ -48,17 +36,10 @@ export class Fibers {
     const found = new Map<Fiber, Instance>()
     for (const [exported, value] of candidates(exports)) {
       for (const fiber of this.root.registry.get(value)?.fibers ?? []) {
-        const applied = this.#applied.get(fiber)
+        const applied = this.#applied.of(fiber)
         // A module that is a plugin itself may have been applied through the namespace of an earlier version.
         if (applied && (applied.plugin === value || (exported === '*' && isNamespace(applied.plugin))))
-          found.set(fiber, {
-            module,
-            fiber,
-            plugin: applied.plugin,
-            config: applied.config,
-            exported,
-            entry: fiber.entry
-          })
+          found.set(fiber, { module, fiber, plugin: applied.plugin, exported, entry: fiber.entry })
       }
     }
     for (const vacant of this.#vacant) if (vacant.module === module) found.set(vacant.fiber, vacant)
@@ -77,9 +58,15 @@ export class Fibers {
   #placeOf(fiber: Fiber): Fiber {
     const { uid, state, parent } = fiber
     const name = this.nameOf(fiber) ?? fiber.name
-    const place = { uid, state, parent, name, runtime: null, inject: {}, dispose: async () => {} } as unknown as Fiber
-    const applied = this.#applied.get(fiber)
-    if (applied) this.#applied.set(place, applied)
+    const applied = this.#applied.of(fiber)
+    const place = {
+      ...{ uid, state, parent, name, runtime: null, inject: {} },
+      dispose: async () => {},
+      await: async () => Promise.reject(new Error(`provider "${name}" does not run`)),
+      // Of no plugin that could refuse it: the next version will.
+      update: (config: unknown) => void (applied && (applied.config = config))
+    } as unknown as Fiber
+    this.#applied.hand(fiber, place)
     this.#services.set(place, name)
     return place
   }
@@ -171,15 +158,17 @@ export class Fibers {
     }
   }
 
-  /** Disposes what fibers have created while they were unloading; Cordis would leave it behind. Returns whose it was. */
-  async clearLeftovers(fibers: Iterable<Fiber>, deadline: number): Promise<string[]> {
-    const owners: string[] = []
+  /** Disposes what fibers have created while they were unloading; Cordis would leave it behind. Returns what to say of it. */
+  async clearLeftovers(fibers: Iterable<Fiber>, ms: number, signal?: AbortSignal): Promise<unknown[]> {
+    const failures: unknown[] = []
     for (const fiber of fibers) {
       if (fiber.state !== FiberState.PENDING || fiber._disposables.length === 0) continue
-      owners.push(fiber.name)
-      for (const dispose of fiber._disposables.clear()) await within(deadline, Promise.resolve(dispose()))
+      failures.push(new Error(`"${fiber.name}" created effects while it was unloading; they were disposed`))
+      for (const dispose of fiber._disposables.clear()) {
+        failures.push(...(await contain('disposer of an effect', dispose, { ms, signal })))
+      }
     }
-    return owners
+    return failures
   }
 
   /** Resolves when no fiber is loading or unloading. */
@@ -189,33 +178,40 @@ export class Fibers {
 
   /** Runs a failed fiber again; Cordis does so by itself only for a fiber that has not failed. */
   retry(fiber: Fiber): void {
-    void fiber.update(this.#applied.get(fiber)?.config, true)
+    const config = this.#applied.of(fiber)?.config
+    // What it throws again is its state.
+    attempt(
+      () => void fiber.update(config, true),
+      () => {}
+    )
+  }
+
+  /** Applies a plugin on a context. @throws what its config schema throws. */
+  apply(parent: Context, plugin: unknown, config: unknown, getOuterStack?: () => string[]): Fiber {
+    return withoutStack(() => parent.registry.plugin(plugin, config, getOuterStack).ctx.fiber)
   }
 
   /**
-   * Applies a plugin on a context, in the place of an earlier fiber when there is one, and waits until it runs.
-   * @throws what its constructor, `init`, `apply` or config schema throws, and when none of that ends within `deadline`
-   * milliseconds; it is disposed then.
+   * Applies a plugin where an instance was, with the config that is in force there. What holds the fiber that
+   * `ctx.plugin()` returned has the new one in hand. `undefined` where the place is gone, or was given up by who has it.
    */
-  async install(parent: Context, plugin: unknown, config: unknown, deadline: number, earlier?: Fiber): Promise<Fiber> {
-    const { fiber } = withoutStack(
-      () => parent.registry.plugin(plugin, config, earlier && this.#applied.get(earlier)?.getOuterStack).ctx
-    )
-    try {
-      const isReady = await within(deadline, fiber.await())
-      if (!isReady) throw new Error(`provider "${fiber.name}" has not become active within ${deadline} ms`)
-    } catch (error) {
-      await this.dispose(fiber, deadline)
-      throw error
-    }
+  succeed({ fiber: earlier, entry }: Instance, plugin: unknown): Fiber | undefined {
+    const applied = this.#applied.of(earlier)
+    // A parent that went away meanwhile took its children with it.
+    if (earlier.parent.fiber.uid === null || applied?.off) return undefined
+    const fiber = this.apply(earlier.parent, plugin, applied?.config, applied?.getOuterStack)
+    this.#applied.hand(earlier, fiber, plugin)
+    if (entry) entry.fiber = fiber
     return fiber
   }
 
-  /** Disposes a fiber; one that has not ended after `deadline` milliseconds is left behind, without its services. */
-  async dispose(fiber: Fiber, deadline: number): Promise<void> {
-    const gone = Promise.resolve(fiber.dispose())
-    if (await within(deadline, gone)) return
-    void gone.then(this.evict(new Set([fiber])))
+  /** Disposes a fiber; one that has not ended in time is left behind, without its services. Returns what that threw. */
+  async dispose(fiber: Fiber, ms: number, signal?: AbortSignal): Promise<unknown[]> {
+    const gone = (async () => fiber.dispose())()
+    const failed: unknown[] = []
+    const ended = gone.catch((error: unknown) => void failed.push(error))
+    if (!(await within(ms, ended, signal))) void ended.then(this.evict(new Set([fiber])))
+    return failed
   }
 }
 
@@ -269,11 +265,11 @@ export function isWithin(fiber: Fiber | undefined, fibers: ReadonlySet<Fiber>): 
 function candidates(exports: Exports | undefined): [name: string, value: unknown][] {
   const found: [string, unknown][] = []
   for (const name of Object.keys(exports ?? {})) {
-    const value = exports![name]
-    if (typeof value === 'function' || (isObject(value) && typeof value['apply'] === 'function'))
+    const value = read(exports, name)
+    if (typeof value === 'function' || (isObject(value) && typeof read(value, 'apply') === 'function'))
       found.push([name, value])
   }
-  if (typeof exports?.['apply'] === 'function') found.push(['*', exports])
+  if (typeof read(exports, 'apply') === 'function') found.push(['*', exports])
   return found
 }
 
@@ -307,11 +303,5 @@ export function isPlace({ uid, runtime }: Fiber): boolean {
 }
 
 function isNamespace(value: unknown): boolean {
-  return isObject(value) && (value as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag] === 'Module'
-}
-
-/** What Cordis itself puts there: the stack of whoever applied the plugin, without our frame and its own. */
-function outerStack(): () => string[] {
-  const error = new Error()
-  return () => error.stack!.split('\n').slice(3)
+  return read(value, Symbol.toStringTag) === 'Module'
 }

@@ -10,6 +10,8 @@ import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { shouldExternalize } from 'vite-node/server'
 import { normalizeModuleId } from 'vite-node/utils'
+import { read } from './contain.ts'
+import { orGiveUp } from './evaluating.ts'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
 import { LiveExports } from './live-exports.ts'
@@ -89,9 +91,9 @@ export class Host {
   }
 
   /** Imports a module by file or specifier, as if `importer` had written it. */
-  async import(id: string, importer?: string): Promise<Exports> {
+  async import(id: string, importer?: string, signal?: AbortSignal): Promise<Exports> {
     const resolved = importer === undefined ? id : ((await this.#env.pluginContainer.resolveId(id, importer))?.id ?? id)
-    return this.#runner.executeId(resolved)
+    return orGiveUp(this.#runner.executeId(resolved), this.#modules, signal)
   }
 
   /**
@@ -197,18 +199,35 @@ export class Host {
     return stripTimestamps(result?.code) !== stripTimestamps(this.#modules.getByModuleId(id).code)
   }
 
-  /** Evaluates new versions of `invalid` beside the running ones by importing `roots`. Throws what their code throws. */
-  async stage(invalid: ReadonlySet<string>, roots: readonly string[], frozen: string[] = []): Promise<Stage> {
+  /**
+   * Evaluates new versions of `invalid` beside the running ones by importing `roots`.
+   * @param frozen - modules of which the code that runs is evaluated again, not the newest.
+   * @throws what their code throws, and `StillEvaluating` when `signal` is aborted before they have ended.
+   */
+  async stage(
+    invalid: ReadonlySet<string>,
+    roots: readonly string[],
+    frozen: ReadonlySet<string> = new Set(),
+    signal?: AbortSignal
+  ): Promise<Stage> {
     const overlay = new Overlay(this.#modules, invalid)
     const contexts: StagedHot = new Map()
-    const runner = this.#createRunner(overlay, contexts, new Set(frozen.flatMap(file => this.modulesOf(file))))
+    const runner = this.#createRunner(overlay, contexts, frozen)
     const drop = () => {
       for (const [id, record] of overlay) this.#relink(id, record.imports, this.#record(id)?.imports)
     }
+    const evaluation = (async () => {
+      for (const id of roots) {
+        if (signal?.aborted) return
+        await runner.executeId(id)
+      }
+    })()
     try {
-      for (const id of roots) await runner.executeId(id)
+      await orGiveUp(evaluation, overlay, signal)
     } catch (error) {
       drop()
+      // One that was given up may go on, and link itself to what runs.
+      evaluation.catch(() => {}).finally(drop)
       importChains.set(Object(error), chainIn(overlay))
       throw error
     }
@@ -351,13 +370,7 @@ export class Host {
 
 /** The exports that can be read; one that a cycle has not reached yet cannot. */
 function names(exports: Exports): [name: string, value: unknown][] {
-  return Object.keys(exports).flatMap(name => {
-    try {
-      return [[name, exports[name]]]
-    } catch {
-      return []
-    }
-  })
+  return Object.keys(exports).map(name => [name, read(exports, name)])
 }
 
 /** Whether a value is an object or a function, which a WeakRef can hold. */

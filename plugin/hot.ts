@@ -84,6 +84,11 @@ export class HotModules {
       )
   }
 
+  /** Whether any of these modules has asked to be told of its end. */
+  hasDisposers(ids: Iterable<string>): boolean {
+    return [...ids].some(id => (this.#running.get(id)?.disposers.length ?? 0) > 0)
+  }
+
   /** Runs the `dispose` callbacks of versions that are about to be replaced. Returns what they threw. */
   dispose(ids: Iterable<string>): unknown[] {
     return [...ids].flatMap(id => runAll(this.#running.get(id)?.disposers ?? [], this.#dataOf(id)))

@@ -1,6 +1,10 @@
-/** Install: successors in the places of old instances, all or none, and every dependent back on its feet. */
+/** Install: successors in the places of old instances, and every dependent back on its feet; or what ran before. */
 import { type Fiber, FiberState } from './cordis.ts'
 import { type Fibers, type Instance, isActive, isBusy, isUnloading, settled } from './fibers.ts'
+import type { Change } from './change.ts'
+import { messageOf } from './contain.ts'
+import type { Running } from './running.ts'
+import type { Steps } from './steps.ts'
 import { within } from './within.ts'
 
 /** An old instance and the plugin that takes its place. */
@@ -9,49 +13,138 @@ export interface Replacement {
   plugin: unknown
 }
 
+/** What has to come back, and how long that may take. */
+interface Comeback {
+  fibers: Fibers
+  /** Fibers that run on a service of what is replaced. */
+  dependents: ReadonlySet<Fiber>
+  /** What was active before the reload. */
+  active: ReadonlySet<Fiber>
+  /** Milliseconds for each. */
+  deadline: number
+  signal: AbortSignal
+}
+
+function comebackOf({ going: { dependents, active } }: Change, { fibers, limits, stopped }: Running): Comeback {
+  return { fibers, dependents, active, deadline: limits.deadline, signal: stopped }
+}
+
+/** The objects of what was installed, by module and instance, held weakly. */
+export type Created = Map<string, WeakRef<object>[][]>
+
+/** What came of one replacement: a fiber, and what it failed with. */
+interface Installed {
+  instance: Instance
+  fiber: Fiber | undefined
+  failure: unknown
+}
+
 /**
- * Applies each plugin on the parent context of the instance that it replaces, in the old order and with the raw config,
- * then waits for the dependents. What was `active` before has to be active again.
- * @param created - gets the objects of what is installed, by module and instance, also when it does not stay.
+ * Puts the new versions in place, applies each plugin where the instance that it replaces was, in the old order, and waits
+ * for the dependents. What was active before has to be active again; what was not may fail again, as long as another
+ * instance of the same module runs.
  * @throws what a plugin throws, or an error that names who did not come back. Nothing stays installed then.
  */
-export async function install(
-  replacements: Replacement[],
-  dependents: Iterable<Fiber>,
-  active: ReadonlySet<Fiber>,
-  fibers: Fibers,
-  deadline: number,
-  created = new Map<string, WeakRef<object>[][]>()
-): Promise<true> {
-  const installed: Fiber[] = []
+export async function install(change: Change, running: Running, steps: Steps): Promise<void> {
+  const { staged, created } = change
+  const comeback = comebackOf(change, running)
+  const { fibers, active, deadline, signal } = comeback
+  staged.commit()
+  const installed: Installed[] = []
   try {
-    // Whose disposers have not ended by now was abandoned; others may wait for its service, and come back after it.
-    const isHeldUp = [...dependents].some(isUnloading)
-    const expected = [...dependents].filter(fiber => active.has(fiber) && !isUnloading(fiber))
-    for (const { instance, plugin } of replacements) {
-      const { parent } = instance.fiber
-      // A parent that went away meanwhile took its children with it.
-      if (parent.fiber.uid === null) continue
-      const fiber = await fibers.install(parent, plugin, instance.config, deadline, instance.fiber)
-      if (instance.entry) Object.assign(instance.entry, { fiber })
-      installed.push(fiber)
-      const objects = fibers.objects(fiber).map(object => new WeakRef(object))
-      created.set(instance.module, [...(created.get(instance.module) ?? []), objects])
-      if (active.has(instance.fiber) || fibers.fill(instance)) expected.push(fiber)
+    for (const replacement of staged.successors) {
+      const one = await installOne(replacement, comeback, created)
+      installed.push(one)
+      const { failure, instance } = one
+      if (failure !== undefined && active.has(instance.fiber)) throw failure
+      if (failure === undefined) fibers.fill(instance)
     }
-    retryFailed(installed, fibers)
-    await within(
-      deadline,
-      settled(() => expected)
-    )
-    for (const fiber of expected) {
-      if (isHeldUp && fiber.state === FiberState.PENDING) continue
-      await assertActive(fiber, installed.includes(fiber) ? 'provider' : 'dependent')
-    }
-    return true
+    const failed = installed.filter(({ failure }) => failure !== undefined)
+    const none = failed.find(({ instance }) => !installed.some(other => isBack(other, instance)))
+    if (none) throw none.failure
+    await dependentsBack(installed, comeback)
+    steps.failed(failed.map(({ failure }) => failure))
   } catch (error) {
-    for (const fiber of installed.toReversed()) await fibers.dispose(fiber, deadline)
+    for (const { fiber } of installed.toReversed()) if (fiber) steps.failed(await fibers.dispose(fiber, deadline, signal))
     throw error
+  }
+  steps.failed(await staged.accept())
+}
+
+/** Puts what ran before in its place again, each by itself. Returns what did not come back, and why. */
+export async function restore(
+  replacements: Replacement[],
+  change: Change,
+  running: Running
+): Promise<{ vacant: Instance[]; failures: unknown[] }> {
+  const comeback = comebackOf(change, running)
+  const { fibers, active, deadline, signal } = comeback
+  const vacant: Instance[] = []
+  const failures: unknown[] = []
+  const installed: Installed[] = []
+  for (const replacement of replacements) {
+    const one = await installOne(replacement, comeback, new Map())
+    const { instance, fiber, failure } = one
+    installed.push(one)
+    // One that did not run before is back as it was.
+    if (failure === undefined || !active.has(instance.fiber)) continue
+    if (fiber) await fibers.dispose(fiber, deadline, signal)
+    vacant.push(instance)
+    failures.push(new Error(`the old version did not come back: ${messageOf(failure)}`, { cause: failure }))
+  }
+  fibers.vacate(vacant)
+  await dependentsBack(
+    installed.filter(({ failure }) => failure === undefined),
+    comeback
+  ).catch((error: unknown) => failures.push(error))
+  return { vacant, failures }
+}
+
+/** Applies one, and waits until it runs; what it throws is an outcome of its own. */
+async function installOne({ instance, plugin }: Replacement, comeback: Comeback, created: Created): Promise<Installed> {
+  const { fibers, deadline, signal } = comeback
+  let fiber: Fiber | undefined
+  try {
+    fiber = fibers.succeed(instance, plugin)
+    if (!fiber) return { instance, fiber, failure: undefined }
+    const objects = () => created.set(instance.module, [...(created.get(instance.module) ?? []), weak(fiber!, fibers)])
+    const isReady = await within(deadline, fiber.await(), signal).finally(objects)
+    if (isReady) return { instance, fiber, failure: undefined }
+    const why = signal?.aborted ? 'the harness stops' : `it has not become active within ${deadline} ms`
+    throw new Error(`provider "${fiber.name}": ${why}`)
+  } catch (failure) {
+    return { instance, fiber, failure: failure ?? new Error('nothing was thrown') }
+  }
+}
+
+function weak(fiber: Fiber, fibers: Fibers): WeakRef<object>[] {
+  return fibers.objects(fiber).map(object => new WeakRef(object))
+}
+
+function isBack({ instance, failure }: Installed, { module }: Instance): boolean {
+  return failure === undefined && instance.module === module
+}
+
+/** Waits until everybody is active who was so before. @throws for the first who is not. */
+async function dependentsBack(installed: Installed[], comeback: Comeback): Promise<void> {
+  const { fibers, dependents, active, deadline, signal } = comeback
+  // Whose disposers have not ended by now was abandoned; others may wait for its service, and come back after it.
+  const isHeldUp = [...dependents].some(isUnloading)
+  const expected = [...dependents].filter(fiber => active.has(fiber) && !isUnloading(fiber))
+  const providers = installed.flatMap(({ instance, fiber }) => (fiber && active.has(instance.fiber) ? [fiber] : []))
+  retryFailed(
+    installed.flatMap(({ fiber }) => fiber ?? []),
+    fibers
+  )
+  expected.push(...providers)
+  await within(
+    deadline,
+    settled(() => expected),
+    signal
+  )
+  for (const fiber of expected) {
+    if (isHeldUp && fiber.state === FiberState.PENDING) continue
+    await assertActive(fiber, providers.includes(fiber) ? 'provider' : 'dependent')
   }
 }
 
@@ -67,7 +160,7 @@ async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promi
   // Disposed: it belonged to a parent that has applied it anew.
   if (fiber.uid === null || isActive(fiber)) return
   const cause = isBusy(fiber) ? undefined : await failureOf(fiber)
-  const why = cause instanceof Error ? cause.message : reason(fiber)
+  const why = cause === undefined ? reason(fiber) : messageOf(cause)
   throw new Error(`${role} "${fiber.name}" did not come back: ${why}`, { cause })
 }
 

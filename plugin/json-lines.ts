@@ -1,7 +1,7 @@
 /** What a harness tells as JSON, one object a line, for programs that read along. */
 import { argv, env } from 'node:process'
 import type { HarnessEvents } from './harness.ts'
-import { IGNORED } from './report.ts'
+import { isQuiet } from './report.ts'
 
 /** Whether lines of JSON are asked for outside of the config: `HARNESS_HMR_JSON=1 vite`, or `vite -- --json`. */
 export function wantsJson(): boolean {
@@ -20,7 +20,7 @@ export function jsonLines(write: (line: string) => void, page: () => string | un
     ready: info => tell({ type: 'ready', ...info, page: page() }),
     failed: error => tell({ type: 'failed', ...error }),
     reload: report => {
-      if (report.reason !== IGNORED.unused && report.reason !== IGNORED.same) tell(report)
+      if (!isQuiet(report)) tell(report)
     },
     audit: tell,
     why: tell,

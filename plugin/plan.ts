@@ -2,7 +2,7 @@
 import { affected, type Acceptance } from './affected.ts'
 import type { Fibers } from './fibers.ts'
 import type { Host } from './host.ts'
-import { IGNORED } from './report.ts'
+import { type Reason, reason } from './report.ts'
 
 /** What asks for a reload. */
 export interface Cause {
@@ -16,8 +16,8 @@ export interface Cause {
 
 /** The modules to evaluate anew, and those to import for it; a restart evaluates everything by importing the entry. */
 export type ReloadPlan =
-  | { kind: 'reload' | 'restart'; modules: Set<string>; roots: string[]; accepted: Acceptance[]; reason?: string }
-  | { kind: 'ignored'; reason: string }
+  | { kind: 'reload' | 'restart'; modules: Set<string>; roots: string[]; accepted: Acceptance[]; reason?: Reason }
+  | { kind: 'ignored'; reason: Reason }
 
 /** What a plan is made from. */
 export interface Planning {
@@ -31,10 +31,10 @@ export interface Planning {
 export async function planOf({ files, modules }: Cause, planning: Planning): Promise<ReloadPlan> {
   const { host } = planning
   const ids = files.flatMap(file => host.modulesOf(file))
-  if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: IGNORED.unused }
+  if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: reason('unused') }
   const changed = modules.filter(id => host.exports(id))
   for (const id of ids) if (await host.isChanged(id)) changed.push(id)
-  if (changed.length === 0) return { kind: 'ignored', reason: IGNORED.same }
+  if (changed.length === 0) return { kind: 'ignored', reason: reason('same') }
   return reach(changed, planning)
 }
 

@@ -9,12 +9,25 @@ export const OUTCOMES = ['reloaded', 'restarted', 'kept', 'rolled-back', 'ignore
 /** How a reload ended. */
 export type Outcome = (typeof OUTCOMES)[number]
 
-/** Why a save was ignored. */
-export const IGNORED = {
+/** Why a save was ignored, or why the whole harness restarted: what the code says, in words. */
+export const REASONS = {
   unused: 'no running module uses it',
   same: 'the content is what runs',
-  aside: 'no provider uses it'
+  aside: 'no provider uses it',
+  entry: 'the entry changed',
+  reached: 'the entry is reached without a provider on the path'
 } as const
+
+/** A reason for people, and for programs. */
+export interface Reason {
+  code: keyof typeof REASONS
+  message: string
+}
+
+/** A reason, with what is particular about it. */
+export function reason(code: Reason['code'], detail?: string): Reason {
+  return { code, message: detail === undefined ? REASONS[code] : `${REASONS[code]}: ${detail}` }
+}
 
 /** The steps of a reload whose time is reported, in their order; the audit comes after and reports by itself. */
 export type Step = 'affected' | 'stage' | 'close' | 'drain' | 'disable' | 'install'
@@ -22,8 +35,8 @@ export type Step = 'affected' | 'stage' | 'close' | 'drain' | 'disable' | 'insta
 /** What went wrong, and where in the user's source. */
 export interface ReportError {
   message: string
-  /** The step that failed. */
-  step: Step
+  /** The step that it happened in; `"boot"` before there was a harness, `"run"` while no reload ran. */
+  step: Step | 'boot' | 'run'
   location?: Location
   /** For a module that could not be loaded: it, and those that import it, up to the provider. */
   imports?: string[]
@@ -41,9 +54,11 @@ export interface ProviderReport {
   name: string
   /** The generation that ran before. */
   from: number
-  /** The generation that runs now; equal to `from` unless the outcome is `reloaded` or `restarted`. */
-  to: number
+  /** The generation that runs now: after a failure another one of the old code, or `from`; `null` for one that was removed. */
+  to: number | null
+  /** Applications of its plugins before, and how many of those that were active then are active now. */
   instances: number
+  active: number
   /** Boundaries of its scopes: waited for, let go because the reload was started inside, still open at the deadline. */
   boundaries: { drained: number; released: number; abandoned: number }
   /** Whether the reload went on at the deadline although an old instance was not gone yet. */
@@ -61,7 +76,7 @@ export interface ReloadReport {
   cause: string[]
   outcome: Outcome
   /** Why it was ignored, or why the whole harness restarted. */
-  reason?: string
+  reason?: Reason
   error?: ReportError
   /** The same is tried again, without the files that had failed before; that report follows. */
   retried?: true
@@ -137,6 +152,11 @@ export function isSuccess({ outcome }: ReloadReport): boolean {
   return outcome !== 'kept' && outcome !== 'rolled-back'
 }
 
+/** Whether a save is not worth a line: most saved files are not the harness', or are saved as they are. */
+export function isQuiet({ outcome, reason }: ReloadReport): boolean {
+  return outcome === 'ignored' && (reason?.code === 'unused' || reason?.code === 'same')
+}
+
 /** The line of a reload, e.g. `reloaded agents 4 → 5  providers/agents.ts  stage 6 ms · drain 212 ms (2 boundaries) · install 3 ms`. */
 export function reloadLine(report: ReloadReport, root: string): string {
   const { outcome, error, reason } = report
@@ -145,12 +165,11 @@ export function reloadLine(report: ReloadReport, root: string): string {
   const failed = report.failures.map(message => `\n  ${colors.yellow(message)}`).join('')
   if (error) {
     const at = error.location ? place(error.location, root) : files
-    const goesOn = outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'
     const chain = (error.imports ?? []).slice(1).map(file => ` ← ${shorten(file, root)}`)
-    return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn})`)}${error.frame ? `\n${error.frame}` : ''}${failed}`
+    return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn(report)})`)}${error.frame ? `\n${error.frame}` : ''}${failed}`
   }
-  if (outcome === 'ignored') return `${head}  ${colors.cyan(files)}  ${colors.dim(reason ?? '')}`
-  return `${head}  ${colors.cyan(files)}  ${colors.dim([reason, ...times(report)].filter(Boolean).join(' · '))}${failed}`
+  if (outcome === 'ignored') return `${head}  ${colors.cyan(files)}  ${colors.dim(reason?.message ?? '')}`
+  return `${head}  ${colors.cyan(files)}  ${colors.dim([reason?.message, ...times(report)].filter(Boolean).join(' · '))}${failed}`
 }
 
 /** The line of an audit, e.g. `collected agents 4  1 storage, 3 stores, 1 instance`. */
@@ -208,7 +227,15 @@ function count(
 }
 
 function generations({ name, from, to }: ProviderReport): string {
+  if (to === null) return `${colors.yellow('removed')} ${colors.bold(`${name} ${from}`)}`
   return colors.bold(from === to ? `${name} ${from}` : `${name} ${from} → ${to}`)
+}
+
+/** What runs after a failure. */
+function goesOn({ outcome, providers }: ReloadReport): string {
+  if (outcome !== 'rolled-back') return 'the old version goes on'
+  const down = providers.filter(({ instances, active }) => instances > 0 && active === 0).map(({ name }) => name)
+  return down.length > 0 ? `nothing runs of ${down.join(', ')}` : 'the old version is back'
 }
 
 function times({ ms, providers }: ReloadReport): string[] {

@@ -68,7 +68,7 @@ export interface HarnessHmrEvents {
   /** Providers will be replaced: drivers park. Awaited for at most `grace`. */
   'harness-hmr/before-reload'(event: BeforeReload): void | Promise<void>
   /** They have been replaced, or the old ones go on. */
-  'harness-hmr/after-reload'(): void | Promise<void>
+  'harness-hmr/after-reload'(report: ReloadReport): void | Promise<void>
   /** How a reload came out. */
   'harness-hmr/report'(report: ReloadReport): void
   /** What became of a generation that was replaced. */
@@ -96,7 +96,7 @@ export function answer(path: string, root: string, running: Running | undefined)
   const ids = host.modulesOf(file)
   if (ids.length === 0) return never('nothing is reloaded: no running module uses this file')
   const plan = reach(ids, running)
-  if (plan.kind === 'ignored') return never(`nothing is reloaded: ${plan.reason}`)
+  if (plan.kind === 'ignored') return never(`nothing is reloaded: ${plan.reason.message}`)
   const targets = targetsOf(plan.modules, host, fibers, ledger)
   const providers = targets.map(({ name, generation }) => `${name} ${generation}`)
   const inside = targets.some(({ scopes }) => scopes.some(scope => scope.isInside()))

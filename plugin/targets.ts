@@ -2,12 +2,12 @@
 import { basename, extname } from 'node:path'
 import type { Retired } from './audit.ts'
 import { isSameGeneration } from './creators.ts'
-import { disable, scopesOf } from './drain.ts'
+import { disableStorages } from './disable.ts'
 import { type Fiber } from './cordis.ts'
-import { type Fibers, type Instance, isPlace, isWithin } from './fibers.ts'
+import { type Fibers, type Instance, isActive, isPlace, isWithin } from './fibers.ts'
 import type { Host } from './host.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import type { Running } from './reload.ts'
+import type { Running } from './running.ts'
 import type { BoundaryScope } from './scope.ts'
 import type { Location } from './script.ts'
 
@@ -48,6 +48,32 @@ export function targetsOf(modules: Iterable<string>, host: Host, fibers: Fibers,
   })
 }
 
+/** What a plan takes down. */
+export interface Going {
+  targets: Target[]
+  /** The instances that are disposed and replaced by hand, oldest first. */
+  instances: Instance[]
+  /** Fibers that run on a service of theirs, and go and come back by themselves. */
+  dependents: Set<Fiber>
+  scopes: BoundaryScope<never>[]
+  /** Which of all these are active now, and have to be so again. */
+  active: Set<Fiber>
+}
+
+/** What a plan takes down, as it runs now. */
+export function goingOf(modules: Iterable<string>, { host, fibers, ledger }: Running): Going {
+  const targets = targetsOf(modules, host, fibers, ledger)
+  const going = targets.flatMap(({ instances }) => instances.map(({ fiber }) => fiber))
+  const dependents = fibers.dependents(going)
+  return {
+    targets,
+    instances: topMost(targets, dependents),
+    dependents,
+    scopes: targets.flatMap(target => target.scopes),
+    active: new Set([...going, ...dependents].filter(isActive))
+  }
+}
+
 /**
  * The instances that are disposed and replaced by hand, oldest first: those whose parent is neither replaced itself nor
  * taken down with a service, since such a parent applies its children again.
@@ -86,7 +112,7 @@ export function retire(
  * modules that nothing imports any more, new versions that were evaluated and not taken, and providers whose old code was
  * called once more by somebody who still has it. To be asked between two reloads, when nothing is staged.
  */
-export function straysOf(reload: number, { host, fibers, resources, auditor }: Running): Retired[] {
+function straysOf(reload: number, { host, fibers, resources, auditor }: Running): Retired[] {
   const audited = auditor.unsettled().filter(({ serves }) => !serves)
   return resources.starters().flatMap(({ module, generation }) => {
     const isAudited = audited.some(other => isSameGeneration(other, { module, generation }))
@@ -97,14 +123,14 @@ export function straysOf(reload: number, { host, fibers, resources, auditor }: R
 }
 
 /** A service that a running fiber provides too is not the retired generation's: both were given it. */
-export function keepShared(retired: Retired, fibers: Fibers): void {
+function keepShared(retired: Retired, fibers: Fibers): void {
   const shared = new Set([...fibers.all()].flatMap(fiber => fibers.provided(fiber)).map(({ value }) => value))
   retired.instances = retired.instances.map(refs => refs.filter(ref => !shared.has(ref.deref())))
 }
 
 /** Disables, after the end of a drain that was abandoned, what the generation has not disabled itself by then. */
-export function disableLate(retired: Retired): void {
-  retired.abandoned = retired.abandoned?.then(() => retired.forgotten.push(...placesOf(disable(retired.storages))))
+function disableLate(retired: Retired): void {
+  retired.abandoned = retired.abandoned?.then(() => retired.forgotten.push(...placesOf(disableStorages(retired.storages).forgotten)))
 }
 
 function placesOf(entries: LedgerEntry[]): Location[] {
@@ -114,4 +140,22 @@ function placesOf(entries: LedgerEntry[]): Location[] {
 /** What a provider module is called: the service that it provides, else its plugin's name, else its file's. */
 export function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {
   return (fiber && fibers.nameOf(fiber)) || basename(module, extname(module))
+}
+
+/** The live scopes among storages. */
+function scopesOf(entries: LedgerEntry[]): BoundaryScope<never>[] {
+  return entries.flatMap(({ scope }) => {
+    const alive = scope?.deref()
+    return alive && alive.state !== 'disposed' ? [alive] : []
+  })
+}
+
+/** Hands over what has to be gone; with that, whatever a version has started that was evaluated and does not run. */
+export function audit(retired: Retired[], id: number, running: Running): void {
+  for (const generation of retired) {
+    keepShared(generation, running.fibers)
+    if (!generation.serves) disableLate(generation)
+    running.auditor.add(generation)
+  }
+  for (const stray of straysOf(id, running)) running.auditor.add(stray)
 }

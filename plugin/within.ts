@@ -1,4 +1,8 @@
 /** Waiting, but not for ever. */
+import { clearTimeout, setTimeout } from './clock.ts'
+
+/** The longest time that a timer of Node's takes, in milliseconds; it fires at once for more. */
+const LONGEST = 2 ** 31 - 1
 
 /** Whether `promise` settles within `ms` milliseconds (`Infinity`: waits for ever), and before `signal` is aborted. */
 export async function within(ms: number, promise: Promise<unknown>, signal?: AbortSignal): Promise<boolean> {
@@ -7,7 +11,7 @@ export async function within(ms: number, promise: Promise<unknown>, signal?: Abo
   let stop = () => {}
   const late = new Promise<false>(resolve => {
     stop = () => resolve(false)
-    if (ms !== Infinity) timer = setTimeout(stop, Math.max(0, ms))
+    if (ms <= LONGEST) timer = setTimeout(stop, Math.max(0, ms))
     if (signal?.aborted) stop()
     else signal?.addEventListener('abort', stop)
   })

@@ -1,0 +1,66 @@
+/** The old versions, in place again. What the new ones created goes the way of every retired generation. */
+import type { Change } from './change.ts'
+import { disableStorages } from './disable.ts'
+import { successor } from './fibers.ts'
+import type { Stage } from './host.ts'
+import { type Replacement, restore } from './install.ts'
+import type { Running } from './running.ts'
+import { orAfter } from './stage.ts'
+import type { Steps } from './steps.ts'
+import { retire } from './targets.ts'
+import { within } from './within.ts'
+
+/**
+ * Undoes a change, each instance by itself. Never throws: what does not come back is a failure of the report, and its place
+ * is kept for the next version.
+ */
+export async function rollBack(change: Change, running: Running, steps: Steps): Promise<void> {
+  const { fibers, limits, stopped } = running
+  const { staged, going, closing, plan } = change
+  await steps.try(() => retireNew(change, running, steps))
+  await steps.try(() => staged.revert())
+  // The step that threw may have been one before the drain.
+  if (closing && !(await within(limits.deadline, closing.gone, stopped))) {
+    await steps.try(() => void closing.gone.then(fibers.evict(new Set(closing.going))))
+  }
+  const again = change.disposed ? await steps.try(() => evaluateAgain(change, running)) : undefined
+  const replacements = going.instances
+    .filter(({ fiber }) => fiber.uid === null)
+    .map((instance): Replacement => ({ instance, plugin: oldPlugin(instance, again) }))
+  await steps.try(async () => {
+    const { vacant, failures } = await restore(replacements, change, running)
+    steps.failed(failures)
+    // Who has not ended in time may be what stands in the way.
+    if (vacant.length > 0 && closing && closing.going.size > 0)
+      void closing.gone.then(() => running.onFree([...plan.modules]))
+  })
+  // The old code serves again, in new instances; unless it was evaluated again, its storages are theirs.
+  if (!again) for (const generation of change.retired) Object.assign(generation, { storages: [], serves: true })
+}
+
+/** What the new versions have created has to be gone too. */
+function retireNew({ going, created }: Change, { host, ledger, auditor }: Running, steps: Steps): void {
+  for (const { module, name, generation } of going.targets) {
+    const version = host.version(host.exports(module))
+    // They were never in place.
+    if (version === generation) continue
+    const failed = { module, name, generation: version }
+    const storages = ledger.entriesOf(failed)
+    const disabled = disableStorages(storages)
+    steps.failed(disabled.failed)
+    const objects = created.get(module) ?? []
+    auditor.add(retire({ ...failed, objects }, steps.report.id, storages, disabled.forgotten))
+  }
+}
+
+/** Its `import.meta.hot.dispose` has run: what the old code has closed there is opened only by evaluating it again. */
+async function evaluateAgain({ plan }: Change, { host, limits, stopped }: Running): Promise<Stage> {
+  const again = await host.stage(plan.modules, plan.roots, plan.modules, orAfter(limits.deadline, stopped))
+  again.commit()
+  return again
+}
+
+function oldPlugin(instance: Replacement['instance'], again: Stage | undefined): unknown {
+  const exports = again?.exports(instance.module)
+  return (exports && successor(instance, exports)) ?? instance.plugin
+}
