@@ -123,7 +123,8 @@ export async function boot(
       limits: { audit, auditHeap },
       idle: () => listener.idle(),
       report: report => listener.audit(report),
-      waits: megabytes => listener.auditWaits(megabytes)
+      waits: megabytes => listener.auditWaits(megabytes),
+      failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)
     })
     return {
       entry: normalizeModuleId(entry),
