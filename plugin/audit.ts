@@ -38,6 +38,8 @@ export interface Surroundings {
   report(report: AuditReport): void
   /** Told when a look has to wait for a quiet moment, with the size of the heap in MB. */
   waits(megabytes: number): void
+  /** Told of an error inside a look; the next one is tried all the same. */
+  failed(error: unknown): void
 }
 
 /**
@@ -97,8 +99,11 @@ export class Auditor {
   /** Looks now at every generation that has no final verdict; resolves when each has been reported on. */
   async run(): Promise<void> {
     this.#asked++
-    await this.#run()
-    this.#asked--
+    try {
+      await this.#run()
+    } finally {
+      this.#asked--
+    }
   }
 
   /** Reports nothing from now on. */
@@ -108,7 +113,7 @@ export class Auditor {
   }
 
   #run(): Promise<void> {
-    return (this.#next ??= outside(() => this.#after(this.#running)))
+    return (this.#next ??= outside(() => this.#after(this.#running).catch(error => this.#around.failed(error))))
   }
 
   async #after(running: Promise<void> | undefined): Promise<void> {

@@ -9,11 +9,12 @@ import { entryPlugin, Fibers } from './fibers.ts'
 import { Creators } from './creators.ts'
 import { Host, type HostOptions } from './host.ts'
 import { Ledger } from './ledger.ts'
-import { catchLateErrors, type LateError } from './leftovers.ts'
+import { catchLateErrors, type LateError, type Versions } from './leftovers.ts'
 import type { Limits, Progress, Running, SlowDrain } from './reload.ts'
 import type { AuditReport } from './report.ts'
 import { Resources } from './resources.ts'
 import { installStackMapping } from './script.ts'
+import { nameOf } from './targets.ts'
 import type { HarnessHmr } from './service.ts'
 import { within } from './within.ts'
 
@@ -42,8 +43,10 @@ export interface HarnessListener {
   step(progress: Progress): void
   /** An error that Cordis logged, and whether nobody but us would show it. */
   error(error: unknown, unseen: boolean): void
-  /** An error that a retired version threw into the process. */
+  /** An error that nobody has caught, of a retired version, or while a reload takes things down and up. */
   late(late: LateError): void
+  /** Whether a reload does so, from `close` to its report. */
+  isReloading(): boolean
   /** A module imports a path at which there is nothing. */
   unresolved(path: string): void
   /** Resolves when no reload runs. */
@@ -95,9 +98,20 @@ export async function boot(
       )
     const root = new (await findContext(host, entry))()
     fibers = new Fibers(root)
-    const isRetired = (module: string, generation: number) =>
-      host.evaluates(module, generation) && !host.runs(module, generation)
-    undo.push(catchLateErrors(isRetired, late => listener.late(late)))
+    let isStopping = false
+    const versions: Versions = {
+      evaluates: (file, version) => host.evaluates(file, version),
+      runs: (file, version) => host.runs(file, version),
+      serving: module => {
+        const [instance] = fibers.instances(module, host.ownExports(module))
+        return {
+          name: nameOf(module, instance?.fiber, fibers),
+          generation: host.version(host.exports(module)) || undefined
+        }
+      },
+      isReloading: () => isStopping || listener.isReloading()
+    }
+    undo.push(catchLateErrors(versions, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
     undo.push(() => void root.fiber.dispose())
@@ -109,7 +123,8 @@ export async function boot(
       limits: { audit, auditHeap },
       idle: () => listener.idle(),
       report: report => listener.audit(report),
-      waits: megabytes => listener.auditWaits(megabytes)
+      waits: megabytes => listener.auditWaits(megabytes),
+      failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)
     })
     return {
       entry: normalizeModuleId(entry),
@@ -123,6 +138,7 @@ export async function boot(
       onStep: progress => listener.step(progress),
       stop: async () => {
         auditor.stop()
+        isStopping = true
         await root.fiber.dispose()
         for (const step of undo.splice(0).toReversed()) step()
       }

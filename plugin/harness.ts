@@ -1,6 +1,5 @@
 /** One running harness: boot, one reload at a time, stop. */
 import { AsyncResource } from 'node:async_hooks'
-import { basename } from 'node:path'
 import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
@@ -9,6 +8,7 @@ import { FiberState } from './cordis.ts'
 import type { Generation } from './creators.ts'
 import { History } from './history.ts'
 import { openIn } from './ledger.ts'
+import type { LateError } from './leftovers.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from './plan.ts'
 import { type Limits, type Progress, reload, type SlowDrain } from './reload.ts'
@@ -42,6 +42,9 @@ export interface HarnessEvents {
 
 /** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
 const KEPT_REPORTS = 100
+
+/** The steps of a reload in which something may be down. */
+const UNDERWAY = new Set<Progress['step'] | undefined>(['close', 'drain', 'disable', 'install'])
 
 type State = { kind: 'idle' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
 
@@ -268,11 +271,8 @@ export class Harness {
           slow: drain => this.#tell('slow', drain),
           step: progress => this.#tell('step', progress),
           error: (error, unseen) => this.#error(error, unseen),
-          late: ({ error, module, generation }) => {
-            const described = describeError(error, 'drain')
-            const name = `${basename(module)} ${generation}`
-            this.#tell('error', { ...described, message: `${name} was replaced and still runs: ${described.message}` })
-          },
+          late: late => this.#late(late),
+          isReloading: () => UNDERWAY.has(this.history.progress?.step),
           unresolved: path => this.#missing.add(path),
           idle: () => this.idle(),
           invalidate: ids => this.invalidate(ids)
@@ -340,6 +340,13 @@ export class Harness {
     keep(this.#audits, report)
     this.#tell('audit', report)
     this.running?.fibers.emit('harness-hmr/audit', report)
+  }
+
+  #late({ error, whose }: LateError): void {
+    const described = describeError(error, 'drain')
+    const message = `${whose}: ${described.message}`
+    if (this.#failures) this.#failures.push(new Error(message, { cause: error }))
+    else this.#tell('error', { ...described, message })
   }
 
   #error(error: unknown, unseen: boolean): void {

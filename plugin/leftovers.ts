@@ -1,9 +1,12 @@
 /**
- * What a retired generation left running (a timer without cleanup, a promise nobody awaits) may still throw, into the
- * process. It must not take the agents with it: such an error is told and the harness goes on. Every other one is left to
- * Node, and to whoever else listens.
+ * Errors of the harness' code that nobody has caught. What a retired generation left running (a timer without cleanup, a
+ * promise nobody awaits) may still throw, and so may what is closed and made anew while a reload runs. It must not take the
+ * agents with it: such an error is told and the harness goes on. Every other one is left to Node.
  */
-import { scriptOf } from './script.ts'
+import { isNativeError } from 'node:util/types'
+import type { Generation } from './creators.ts'
+import { scriptsOf } from './script.ts'
+import { claimUncaught } from './uncaught.ts'
 
 /** How many listeners `process` has per event; what a provider adds there has to be taken away by it too. */
 export function processListeners(): Map<string | symbol, number> {
@@ -18,41 +21,52 @@ export function listenerGrowth(before: ReadonlyMap<string | symbol, number>): st
   })
 }
 
-const EVENTS = ['uncaughtException', 'unhandledRejection'] as const
-
-/** An error of a version of a module that does not run any more. */
+/** An error that nobody has caught, and that is the harness' own to tell. */
 export interface LateError {
-  error: Error
-  module: string
-  generation: number
+  error: unknown
+  /** Whose it is, in words, e.g. `agents 3 was replaced by agents 5 and still runs`. */
+  whose: string
+}
+
+/** What it takes to tell whose an error is. */
+export interface Versions {
+  evaluates(file: string, version: number): boolean
+  runs(file: string, version: number): boolean
+  /** What a module is called, and the generation of it that serves, if one does. */
+  serving(module: string): { name: string; generation: number | undefined }
+  /** Whether a reload takes things down and up. */
+  isReloading(): boolean
 }
 
 /**
- * Catches the late errors of versions of which `isRetired` is true; returns how to stop.
- * @param isRetired - asked for the innermost module of the harness on the error's stack.
+ * Catches the errors of versions that do not run. While a reload runs, also those of the others, who may miss what has been
+ * taken down, and those with nobody's code on their stack: of a socket that is closed while it connects.
  */
-export function catchLateErrors(
-  isRetired: (module: string, generation: number) => boolean,
-  tell: (late: LateError) => void
-): () => void {
-  const listeners = EVENTS.map(event => {
-    const listener = (reason: unknown) => {
-      const script = reason instanceof Error ? scriptOf(reason) : undefined
-      if (script && isRetired(script.file, script.version)) {
-        return tell({ error: reason as Error, module: script.file, generation: script.version })
-      }
-      // With no listener but ours Node would have ended the process: let it.
-      if (process.listenerCount(event) > 1) return
-      stop()
-      setImmediate(() => {
-        throw reason
-      })
-    }
-    process.on(event, listener)
-    return [event, listener] as const
+export function catchLateErrors(versions: Versions, tell: (late: LateError) => void): () => void {
+  return claimUncaught(error => {
+    const scripts = isNativeError(error) ? scriptsOf(error) : []
+    const ours = scripts.filter(({ file, version }) => versions.evaluates(file, version))
+    const retired = ours.find(({ file, version }) => !versions.runs(file, version))
+    const isReloading = versions.isReloading()
+    if (!retired && !(isReloading && (ours.length > 0 || isNobodys(error)))) return false
+    const script = retired ?? ours[0]
+    const of = script && { module: script.file, generation: script.version }
+    tell({ error, whose: of ? whose(of, versions, isReloading) : 'uncaught' })
+    return true
   })
-  const stop = () => {
-    for (const [event, listener] of listeners) process.off(event, listener)
-  }
-  return stop
+}
+
+function whose({ module, generation }: Generation, versions: Versions, isReloading: boolean): string {
+  const { name, generation: serving } = versions.serving(module)
+  if (isReloading) return `uncaught in ${name} ${generation}`
+  if (serving === undefined) return `${name} ${generation} was removed and still runs`
+  const how = serving > generation ? 'was replaced by' : 'did not come live beside'
+  return `${name} ${generation} ${how} ${name} ${serving} and still runs`
+}
+
+/** Whether there is nothing but Node on an error's stack, or no stack. */
+function isNobodys(error: unknown): boolean {
+  const stack = isNativeError(error) ? String(error.stack) : ''
+  const frames = stack.split('\n').filter(line => /^\s+at .*:\d+:\d+\)?$/.test(line))
+  return frames.every(frame => /\bnode:/.test(frame))
 }

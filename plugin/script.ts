@@ -115,19 +115,19 @@ export function installStackMapping(): () => void {
   }
 }
 
-/** The innermost script of ours on an error's stack, noted when the stack was formatted. */
-const innermost = new WeakMap<Error, { file: string; version: number }>()
+/** The scripts of ours on a stack, noted when it was formatted. */
+const noted = new WeakMap<object, { file: string; version: number }[]>()
 
-/** The version of a module of ours that an error was created in; `undefined` where none of ours is on the stack. */
-export function scriptOf(error: Error): { file: string; version: number } | undefined {
+/** The versions of modules of ours on the stack of an error, or of what has captured one; innermost first. */
+export function scriptsOf(holder: { stack?: unknown }): { file: string; version: number }[] {
   // V8 formats a stack when it is read for the first time.
-  void error.stack
-  return innermost.get(error)
+  void holder.stack
+  return noted.get(holder) ?? []
 }
 
 const prepare: Prepare = (error, sites) => {
-  const script = sites.map(site => parseScript(site.getFileName())).find(Boolean)
-  if (script && error instanceof Error) innermost.set(error, script)
+  const scripts = sites.flatMap(site => parseScript(site.getFileName()) ?? [])
+  if (scripts.length > 0) noted.set(error, scripts)
   if (previous) return previous(error, sites.map(mappedSite))
   return [String(error), ...sites.map(site => `    at ${mapStack(String(site))}`)].join('\n')
 }
