@@ -78,13 +78,15 @@ export async function boot(
   const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
   const ledger = new Ledger(creators)
   const resources = new Resources(creators, ledger)
-  const undo = [ledger.listen(), resources.listen(trace), installStackMapping()]
+  const undo: (() => unknown)[] = [ledger.listen(), resources.listen(trace), installStackMapping()]
   try {
     host = new Host(env, ledger, {
       inline,
       external: await cordisFolders(env, entry),
       onInvalidate: ids => listener.invalidate(ids),
-      onUnresolved: path => listener.unresolved(path)
+      onUnresolved: path => listener.unresolved(path),
+      onError: error => listener.error(error, true),
+      deadline
     })
     undo.push(() => host.close())
     const exports = await host.import(entry)
@@ -100,7 +102,8 @@ export async function boot(
     undo.push(catchLateErrors(isRetired, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
-    undo.push(() => void root.fiber.dispose())
+    // Before the host: what a plugin has made may need what its module has made.
+    undo.push(() => within(deadline, Promise.resolve(root.fiber.dispose())))
     await fibers.install(root, plugin, config, deadline)
     await within(deadline, fibers.settled())
     const auditor = new Auditor({
@@ -123,12 +126,11 @@ export async function boot(
       onStep: progress => listener.step(progress),
       stop: async () => {
         auditor.stop()
-        await root.fiber.dispose()
-        for (const step of undo.splice(0).toReversed()) step()
+        for (const step of undo.splice(0).toReversed()) await step()
       }
     }
   } catch (error) {
-    for (const step of undo.toReversed()) step()
+    for (const step of undo.toReversed()) await step()
     throw error
   }
 }

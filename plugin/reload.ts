@@ -106,8 +106,8 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
   step.failed(closing.failed)
   const slow = () => running.onSlow(slowDrain(targets, dependents, ledger))
   const inTime = await step('drain', () => drain(closing, limits, slow, giveUp))
-  const retired = await step('disable', () => {
-    step.failed(host.hot.dispose(plan.modules))
+  const retired = await step('disable', async () => {
+    step.failed(await host.hot.dispose(plan.modules))
     return targets.map((target, i) => disableTarget(target, report.providers[i]!, id, closing, ledger))
   })
   if (!inTime) {
@@ -123,7 +123,7 @@ export async function reload(id: number, cause: Cause, running: Running, giveUp?
     staged.commit()
     return install(staged.successors, dependents, active, fibers, limits.deadline, created)
   })
-  if (installed) step.failed(staged.accept())
+  if (installed) step.failed(await staged.accept())
   else await rollBack(staged, created, instances, dependents, active, running, report)
   report.failures.push(...listenerGrowth(listeners))
   report.outcome = !installed ? 'rolled-back' : plan.kind === 'restart' ? 'restarted' : 'reloaded'
@@ -166,7 +166,7 @@ function audit(retired: Retired[], id: number, running: Running): void {
 }
 
 type Reaching = Exclude<ReloadPlan, { kind: 'ignored' }>
-type Staged = Stage & { successors: Replacement[]; accept: () => unknown[] }
+type Staged = Stage & { successors: Replacement[]; accept: () => Promise<unknown[]> }
 
 /** Evaluates the new versions and finds the successor of every instance among their exports. */
 async function stage(
@@ -189,9 +189,14 @@ async function stage(
     const { hot } = host
     const callbacks = accepted.map(({ by, dep }) => hot.handOver(by, dep, () => host.exports(dep)))
     callbacks.push(hot.pruner(staged.unused))
-    return { ...staged, successors, accept: () => callbacks.flatMap(call => call()) }
+    const accept = async () => {
+      const thrown: unknown[] = []
+      for (const call of callbacks) thrown.push(...(await call()))
+      return thrown
+    }
+    return { ...staged, successors, accept }
   } catch (error) {
-    staged.drop()
+    await staged.drop()
     throw error
   }
 }
@@ -212,7 +217,7 @@ async function rollBack(
     name,
     generation: host.version(host.exports(module))
   }))
-  staged.revert()
+  report.failures.push(...(await staged.revert()).map(error => describeError(error, 'install').message))
   for (const generation of failed) {
     const storages = ledger.entriesOf(generation)
     const objects = created.get(generation.module) ?? []
