@@ -286,9 +286,9 @@ export class Host {
   /** The code that runs, for a file whose newest content does not. */
   async #fetchRunning(id: string): Promise<{ code: string }> {
     const { code = '', exports } = record(this.#modules, normalizeModuleId(id)) ?? {}
-    const { file, version, signature } = (exports && this.#evaluations.get(exports as Exports)) ?? {}
-    const map = file === undefined ? undefined : scriptMap(scriptName(file, version!))
-    return { code: this.#sources.note(code, { map, signature }) }
+    const running = exports && this.#evaluations.get(exports as Exports)
+    const map = running && scriptMap(scriptName(running.file, running.version))
+    return { code: this.#sources.note(code, { map, signature: running?.signature }) }
   }
 }
 

@@ -136,10 +136,9 @@ export class HotModules {
 
   /** Tells every module that listens of an event, Vite's or a custom one. */
   emit(event: string, payload: unknown): void {
-    for (const hot of [...this.#running.values()]) {
-      for (const listener of [...(hot.listeners.get(event) ?? [])]) {
-        contained(() => listener(payload)).catch((error: unknown) => this.#host.failed(error))
-      }
+    const told = [...this.#running.values()].flatMap(({ listeners }) => [...(listeners.get(event) ?? [])])
+    for (const listener of told) {
+      contained(() => listener(payload)).catch((error: unknown) => this.#host.failed(error))
     }
   }
 
