@@ -3,17 +3,17 @@ import { existsSync } from 'node:fs'
 import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from './audit.ts'
-import { cordisFolders, findContext } from './cordis.ts'
-import { type LogMessage } from './cordis.ts'
+import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from './cordis.ts'
 import { entryPlugin, Fibers } from './fibers.ts'
 import { Creators } from './creators.ts'
 import { Host, type HostOptions } from './host.ts'
 import { Ledger } from './ledger.ts'
 import { catchLateErrors, type LateError, type Versions } from './leftovers.ts'
-import type { Limits, Progress, Running, SlowDrain } from './reload.ts'
+import type { Limits, Progress, Running, SlowDrain } from './running.ts'
 import type { AuditReport } from './report.ts'
 import { Resources } from './resources.ts'
 import { installStackMapping } from './script.ts'
+import { orAfter } from './stage.ts'
 import { nameOf } from './targets.ts'
 import type { HarnessHmr } from './service.ts'
 import { within } from './within.ts'
@@ -63,7 +63,8 @@ export async function boot(
   env: DevEnvironment,
   options: HarnessOptions,
   listener: HarnessListener,
-  service: HarnessHmr
+  service: HarnessHmr,
+  { newer, stopped }: { newer: AbortSignal; stopped: AbortSignal }
 ): Promise<Running & { stop(): Promise<void> }> {
   const { entry, config, inline, grace, warnAfter, deadline, audit, auditHeap, trace } = options
   if (!existsSync(entry))
@@ -81,22 +82,26 @@ export async function boot(
   const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
   const ledger = new Ledger(creators)
   const resources = new Resources(creators, ledger)
-  const undo = [ledger.listen(), resources.listen(trace), installStackMapping()]
+  const undo: (() => unknown)[] = [ledger.listen(), resources.listen(trace), installStackMapping()]
   try {
     host = new Host(env, ledger, {
       inline,
       external: await cordisFolders(env, entry),
       onInvalidate: ids => listener.invalidate(ids),
-      onUnresolved: path => listener.unresolved(path)
+      onUnresolved: path => listener.unresolved(path),
+      onError: error => listener.error(error, true),
+      deadline
     })
     undo.push(() => host.close())
-    const exports = await host.import(entry)
+    const patience = orAfter(deadline, newer, stopped)
+    const exports = await host.import(entry, undefined, patience)
     const plugin = entryPlugin(exports)
     if (!plugin)
       throw new Error(
         `entry "${entry}" exports no plugin. Its default export must be a Cordis plugin: \`export default function (ctx, config) { … }\``
       )
     const root = new (await findContext(host, entry))()
+    assertInternals(root)
     fibers = new Fibers(root)
     let isStopping = false
     const versions: Versions = {
@@ -114,9 +119,10 @@ export async function boot(
     undo.push(catchLateErrors(versions, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
-    undo.push(() => void root.fiber.dispose())
-    await fibers.install(root, plugin, config, deadline)
-    await within(deadline, fibers.settled())
+    // Before the host: what a plugin has made may need what its module has made.
+    undo.push(() => within(deadline, Promise.resolve(root.fiber.dispose())))
+    await ready(fibers.apply(root, plugin, config), deadline, stopped)
+    await within(deadline, fibers.settled(), stopped)
     const auditor = new Auditor({
       ledger,
       resources,
@@ -134,19 +140,28 @@ export async function boot(
       resources,
       auditor,
       limits: { grace, warnAfter, deadline },
+      stopped,
       onSlow: drain => listener.slow(drain),
       onStep: progress => listener.step(progress),
+      onFree: modules => listener.invalidate(modules),
       stop: async () => {
         auditor.stop()
         isStopping = true
-        await root.fiber.dispose()
-        for (const step of undo.splice(0).toReversed()) step()
+        for (const step of undo.splice(0).toReversed()) await step()
       }
     }
   } catch (error) {
-    for (const step of undo.toReversed()) step()
+    for (const step of undo.toReversed()) await step()
     throw error
   }
+}
+
+/** Waits until the entry's plugin runs. @throws what it throws, and when it has not ended in time. */
+async function ready(fiber: Fiber, deadline: number, stopped: AbortSignal): Promise<void> {
+  if (await within(deadline, fiber.await(), stopped)) return
+  throw new Error(
+    stopped.aborted ? 'the harness stops' : `the entry's plugin has not become active within ${deadline} ms`
+  )
 }
 
 /** Cordis' own buffer, and ours. */

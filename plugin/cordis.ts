@@ -54,7 +54,7 @@ interface Runtime {
 export interface Registry {
   values(): Iterable<Runtime>
   get(plugin: unknown): Runtime | undefined
-  plugin(this: unknown, plugin: unknown, config?: unknown, getOuterStack?: () => string[]): { ctx: Context }
+  plugin(this: unknown, plugin: unknown, config?: unknown, getOuterStack?: () => string[]): Fiber
 }
 
 /** A Cordis fiber: one application of a plugin. */
@@ -123,6 +123,31 @@ export async function findContext(host: Host, entry: string): Promise<new () => 
     found = `"${name}" is older than Cordis 4`
   }
   throw new Error(`entry "${entry}": ${found}. Install it beside the entry: npm install cordis@4.0.0-rc.10`)
+}
+
+/**
+ * Looks once whether all is there that a reload relies on beyond Cordis' documented interface.
+ * @throws an error that names what is missing: a reload would find out in the middle.
+ */
+export function assertInternals(root: Context): void {
+  const { fiber, registry, reflect, logger } = root
+  const needed: Record<string, boolean> = {
+    'registry.plugin()': typeof registry?.plugin === 'function',
+    'registry.values()': typeof registry?.values === 'function',
+    'reflect.store': typeof reflect?.store === 'object',
+    'reflect.notify()': typeof reflect?.notify === 'function',
+    'context[cordis.isolate]': typeof root[isolate] === 'object',
+    'logger.exporters': logger?.exporters instanceof Map,
+    'fiber.await()': typeof fiber?.await === 'function',
+    'fiber.dispose()': typeof fiber?.dispose === 'function',
+    'fiber.update()': typeof fiber?.update === 'function',
+    'fiber._disposables.clear()': typeof fiber?._disposables?.clear === 'function'
+  }
+  const missing = Object.keys(needed).filter(name => !needed[name])
+  if (missing.length === 0) return
+  throw new Error(
+    `this version of Cordis has no ${missing.join(', ')}. Install one that is supported: npm install cordis@4.0.0-rc.10`
+  )
 }
 
 function escape(text: string): string {

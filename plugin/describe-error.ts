@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
 import { importChains } from './overlay.ts'
-import type { ReportError, Step } from './report.ts'
+import { messageOf, read } from './contain.ts'
+import { StillEvaluating } from './evaluating.ts'
+import type { ReportError } from './report.ts'
 import { firstLocation, mapStack, sourceText, type Location } from './script.ts'
 
 /** What Rolldown, Oxc and Vite's plugins put on the errors of a transform. */
@@ -25,8 +27,22 @@ const FRAME_LINES = 2
  * Describes what went wrong in a step. The place is the innermost one in a module of the harness.
  * @param code - what the error's own place lies in; a plugin may have loaded another text than the file's.
  */
-export function describeError(error: unknown, step: Step, code?: string): ReportError {
-  if (!(error instanceof Error) && !isErrorLike(error)) return { message: plain(String(error)), step }
+export function describeError(error: unknown, step: ReportError['step'], code?: string): ReportError {
+  try {
+    return described(error, step, code)
+  } catch {
+    // A getter of the user's on what was thrown.
+    return { message: plain(messageOf(error)), step }
+  }
+}
+
+function described(error: unknown, step: ReportError['step'], code?: string): ReportError {
+  if (!isErrorLike(error)) return { message: plain(messageOf(error)), step }
+  if (error instanceof StillEvaluating) {
+    const [file] = error.modules
+    const location = file === undefined ? undefined : { file, line: 1, column: 1 }
+    return { message: plain(error.message), step, location, evaluating: error.modules }
+  }
   const { id, loc, frame, stack, cause, errors, pluginCode } = error as TransformError
   // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
   if (errors?.length && !loc)
@@ -50,7 +66,7 @@ export function describeError(error: unknown, step: Step, code?: string): Report
 }
 
 function isErrorLike(error: unknown): error is Error {
-  return typeof error === 'object' && error !== null && typeof (error as Error).message === 'string'
+  return typeof error === 'object' && error !== null && typeof read(error, 'message') === 'string'
 }
 
 /** Rolldown colours its messages also where nobody asked for it. */

@@ -10,7 +10,8 @@ export class StillEvaluating extends Error {
 
   constructor(modules: string[], { reason }: AbortSignal) {
     const [innermost] = modules
-    const what = innermost === undefined ? 'a module is still being loaded' : `"${basename(innermost)}" is still being evaluated`
+    const what =
+      innermost === undefined ? 'a module is still being loaded' : `"${basename(innermost)}" is still being evaluated`
     const isLate = reason instanceof Error && reason.name === 'TimeoutError'
     super(
       isLate

@@ -1,8 +1,11 @@
 /** One running harness: boot, one reload at a time, stop. */
 import { AsyncResource } from 'node:async_hooks'
+import { basename } from 'node:path'
 import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
+import { clearTimeout, setTimeout } from './clock.ts'
+import { messageOf } from './contain.ts'
 import { describeError } from './describe-error.ts'
 import { FiberState } from './cordis.ts'
 import type { Generation } from './creators.ts'
@@ -11,8 +14,10 @@ import { openIn } from './ledger.ts'
 import type { LateError } from './leftovers.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from './plan.ts'
-import { type Limits, type Progress, reload, type SlowDrain } from './reload.ts'
+import { reload } from './reload.ts'
 import { type AuditReport, isSuccess, type ReloadReport, type ReportError, type WhyReport } from './report.ts'
+import { Rounds } from './rounds.ts'
+import type { Limits, Progress, SlowDrain } from './running.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
 import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
@@ -43,6 +48,9 @@ export interface HarnessEvents {
 /** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
 const KEPT_REPORTS = 100
 
+/** Milliseconds that the end of the harness may take where a reload may wait for ever. */
+const LONGEST_STOP = 10_000
+
 /** The steps of a reload in which something may be down. */
 const UNDERWAY = new Set<Progress['step'] | undefined>(['close', 'drain', 'disable', 'install'])
 
@@ -66,8 +74,15 @@ export class Harness {
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
   readonly #reports: ReloadReport[] = []
-  /** Ends the drain of the reload that runs. */
-  #giveUp: AbortController | undefined
+  /** What runs now, and what ends its evaluation, or its drain. */
+  #underway: { files: string[]; newer: AbortController; abandon: AbortController; isBoot: boolean } | undefined
+  /** Files whose evaluation did not end, with the modules on which it hung: tried again when one of those is saved. */
+  readonly #hanging = new Map<string, string[]>()
+  readonly #rounds = new Rounds()
+  /** Whether the last reload was given up, since newer content of its files waits. */
+  #isObsolete = false
+  /** Saves that wait, since the harness makes them itself. */
+  readonly #slowed = new Map<string, NodeJS.Timeout>()
   /** What was told so far, for who comes later. */
   readonly history = new History()
   readonly #audits: AuditReport[] = []
@@ -82,7 +97,7 @@ export class Harness {
     this.#options = options
     this.#missing = new Missing(env.config.root)
     this.listen(this.history.notes)
-    this.#browsers = new BrowserChannel(socket, error => this.#tell('error', describeError(error, 'install')))
+    this.#browsers = new BrowserChannel(socket, error => this.#tell('error', describeError(error, 'run')))
   }
 
   /**
@@ -151,10 +166,11 @@ export class Harness {
 
   /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
   changed(file: string): void {
-    if (this.#state.kind === 'stopped') return
+    if (this.#stopped.signal.aborted) return
     // It may become relevant before the watcher sees its next save.
     if (this.#isIrrelevant(normalizePath(file))) return void this.#saves.look(file)
-    this.#add('files', [normalizePath(file)])
+    void this.#obsolete(normalizePath(file))
+    this.#slowDown(normalizePath(file))
   }
 
   /** Replaces modules although their code is the same: their importers decide as if they had been saved. */
@@ -197,7 +213,7 @@ export class Harness {
   /** Lets the reload whose drain runs go on without it, as at its deadline; false when no drain runs. */
   abandon(): boolean {
     const isDraining = this.history.progress?.step === 'drain'
-    if (isDraining) this.#giveUp?.abort()
+    if (isDraining) this.#underway?.abandon.abort()
     return isDraining
   }
 
@@ -206,15 +222,16 @@ export class Harness {
     return this.#work
   }
 
-  /** Disposes the harness after the reload that runs now. */
+  /** Disposes the harness after the reload that runs now, which waits for nothing any more. */
   stop(): Promise<void> {
+    this.#stopped.abort(new Error('the harness stops'))
+    this.#saves.close()
+    for (const timer of this.#slowed.values()) clearTimeout(timer)
     return this.#enqueue(async () => {
       const { running } = this
       this.#state = { kind: 'stopped' }
-      this.#stopped.abort(new Error('the harness has stopped'))
-      this.#saves.close()
       // A drain that does not end must not keep the process: it ends with it.
-      if (running) await within(running.limits.deadline, running.stop())
+      if (running) await within(Math.min(running.limits.deadline, LONGEST_STOP), running.stop())
       this.#browsers.close()
     })
   }
@@ -243,24 +260,57 @@ export class Harness {
   }
 
   #add(kind: 'files' | 'modules', ids: string[]): void {
+    if (this.#stopped.signal.aborted) return
     const isFirst = this.#pending.files.size + this.#pending.modules.size === 0
     for (const id of ids) this.#pending[kind].add(id)
     if (isFirst) void this.#enqueue(() => this.#apply())
   }
 
+  /** What is evaluated now is given up when newer content of it has been saved: it may never end. */
+  async #obsolete(file: string): Promise<void> {
+    const underway = this.#underway
+    if (!underway || !(underway.isBoot || underway.files.includes(file))) return
+    if (await this.#saves.isNewer(file)) underway.newer.abort(new Error(`"${basename(file)}" was saved again`))
+  }
+
+  /** A file that the harness writes each time that it is reloaded for it has to wait, and others get their turn. */
+  #slowDown(file: string): void {
+    if (this.#slowed.has(file)) return
+    const { ms, rounds } = this.#rounds.waitFor(file)
+    if (ms === 0) return this.#add('files', [file])
+    const message = `"${basename(file)}" was written during each of the last ${rounds} reloads that it caused: the harness writes it itself. It is looked at again in ${Math.round(ms / 1000)} s; write it only when its content changes`
+    this.#tell('error', { message, step: 'run', location: { file, line: 1, column: 1 } })
+    const timer = setTimeout(() => {
+      this.#slowed.delete(file)
+      this.#rounds.resume(file)
+      this.#add('files', [file])
+    }, ms)
+    this.#slowed.set(file, timer.unref())
+  }
+
   #tell<E extends keyof HarnessEvents>(event: E, ...args: Parameters<HarnessEvents[E]>): void {
-    // One entry of the table at a time: TypeScript cannot see that the function and its arguments belong together.
-    for (const listener of this.#listeners) (listener[event] as ((...args: unknown[]) => void) | undefined)?.(...args)
+    for (const listener of this.#listeners) {
+      try {
+        // One entry of the table at a time: TypeScript cannot see that the function and its arguments belong together.
+        ;(listener[event] as ((...args: unknown[]) => void) | undefined)?.(...args)
+      } catch (error) {
+        // Who listens to what must not decide what is done next; the next one may show it.
+        if (event !== 'error') this.#tell('error', describeError(error, 'run'))
+      }
+    }
   }
 
   #enqueue(task: () => Promise<void>): Promise<void> {
     // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
     const work = this.#context.runInAsyncScope(() => this.#work.then(task))
-    return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'install'))))
+    return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'run'))))
   }
 
   async #boot(): Promise<void> {
+    if (this.#stopped.signal.aborted) return
     const start = performance.now()
+    const newer = new AbortController()
+    this.#underway = { files: [], newer, abandon: newer, isBoot: true }
     try {
       const running = await boot(
         this.#env,
@@ -277,7 +327,8 @@ export class Harness {
           idle: () => this.idle(),
           invalidate: ids => this.invalidate(ids)
         },
-        this.service
+        this.service,
+        { newer: newer.signal, stopped: this.#stopped.signal }
       )
       this.#state = { kind: 'running', running }
       this.#missing.clear()
@@ -286,7 +337,10 @@ export class Harness {
       this.#tell('ready', { providers: fibers.length, failed, ms: performance.now() - start })
     } catch (error) {
       this.#state = { kind: 'failed' }
-      this.#tell('failed', describeError(error, 'install'))
+      // Otherwise it is tried again at once, or never.
+      if (!newer.signal.aborted && !this.#stopped.signal.aborted) this.#tell('failed', describeError(error, 'boot'))
+    } finally {
+      this.#underway = undefined
     }
   }
 
@@ -300,40 +354,62 @@ export class Harness {
     if (files.length === 0 && modules.length === 0) return
     // With what could not be reloaded before, so that a change over two files comes live with the second; and without
     // it if that fails, so that a broken provider blocks no other.
-    const dirty = new Set([...this.#dirty, ...files])
+    const again = [...this.#dirty].filter(file => !files.includes(file) && this.#isWorthATry(file, files))
     const frozen = [...this.#dirty].filter(file => !files.includes(file))
-    const isFirstOfTwo = frozen.length > 0
-    if (await this.#reload({ files: [...dirty], modules, frozen: [] }, isFirstOfTwo)) {
-      this.#missing.clear()
-      return this.#dirty.clear()
-    }
-    // Then alone: what could not be reloaded before goes on as it is.
-    if (isFirstOfTwo && (await this.#reload({ files, modules, frozen }))) for (const file of files) dirty.delete(file)
+    const dirty = new Set([...this.#dirty, ...files])
+    const isFirstOfTwo = again.length > 0
+    const together = { files: [...again, ...files], modules, retries: isFirstOfTwo }
+    const live = await this.#reload({ ...together, frozen: frozen.filter(file => !again.includes(file)) })
+    if (live) for (const file of together.files) dirty.delete(file)
+    else if (isFirstOfTwo && !this.#isObsolete && (await this.#reload({ files, modules, frozen, retries: false })))
+      for (const file of files) dirty.delete(file)
+    if (dirty.size === 0) this.#missing.clear()
+    for (const file of this.#hanging.keys()) if (!dirty.has(file)) this.#hanging.delete(file)
     this.#dirty = dirty
   }
 
-  /** Whether the newest content of the files is what runs afterwards; if not, and `retried`, another try follows. */
-  async #reload(cause: Cause, retried = false): Promise<boolean> {
+  /** Where a file's evaluation hung before, only what it hung on can mend it. */
+  #isWorthATry(file: string, saved: string[]): boolean {
+    const hungOn = this.#hanging.get(file)
+    return hungOn === undefined || saved.some(other => hungOn.includes(other))
+  }
+
+  /** Whether the newest content of the files is what runs afterwards. */
+  async #reload(cause: Cause): Promise<boolean> {
     const { running } = this
     if (!running) return true
     for (const file of cause.files) running.host.invalidate(file)
     for (const id of cause.modules) running.host.invalidateModule(id)
-    this.#failures = []
-    this.#giveUp = new AbortController()
-    const report = await reload(++this.#reloads, cause, running, this.#giveUp.signal)
-    const failures = this.#failures.map(error => describeError(error, 'close').message)
-    this.#failures = undefined
-    report.failures.push(...failures.filter(message => message !== report.error?.message))
+    const [newer, abandon] = [new AbortController(), new AbortController()]
+    const failures: unknown[] = []
     const { host } = running
-    report.failures.push(...this.#browsers.removeLeftovers((module, version) => !host.runs(module, version)))
-    report.time = Date.now()
-    const isLive = isSuccess(report)
-    if (retried && !isLive) report.retried = true
-    keep(this.#reports, report)
-    this.#tell('reload', report)
-    // In the harness too: an agent that edited its own provider learns the outcome there.
-    running.fibers.emit('harness-hmr/report', report)
-    return isLive
+    const heard = () => [
+      ...failures.map(messageOf),
+      ...this.#browsers.removeLeftovers((module, version) => !host.runs(module, version))
+    ]
+    this.#failures = failures
+    this.#underway = { files: cause.files, newer, abandon, isBoot: false }
+    this.#rounds.begin(cause.files)
+    this.#isObsolete = false
+    try {
+      const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
+      const report = await reload(++this.#reloads, cause, running, meanwhile)
+      const { error } = report
+      for (const file of cause.files) {
+        if (error?.evaluating) this.#hanging.set(file, error.evaluating)
+        else this.#hanging.delete(file)
+      }
+      this.#failures = undefined
+      keep(this.#reports, report)
+      this.#tell('reload', report)
+      // In the harness too: an agent that edited its own provider learns the outcome there.
+      running.fibers.emit('harness-hmr/report', report)
+      return isSuccess(report)
+    } finally {
+      this.#failures = this.#underway = undefined
+      this.#isObsolete = newer.signal.aborted
+      this.#rounds.end(cause.files)
+    }
   }
 
   #audited(report: AuditReport): void {
@@ -343,7 +419,7 @@ export class Harness {
   }
 
   #late({ error, whose }: LateError): void {
-    const described = describeError(error, 'drain')
+    const described = describeError(error, 'run')
     const message = `${whose}: ${described.message}`
     if (this.#failures) this.#failures.push(new Error(message, { cause: error }))
     else this.#tell('error', { ...described, message })
@@ -351,7 +427,7 @@ export class Harness {
 
   #error(error: unknown, unseen: boolean): void {
     if (this.#failures) this.#failures.push(error)
-    else if (unseen) this.#tell('error', describeError(error, 'install'))
+    else if (unseen) this.#tell('error', describeError(error, 'run'))
   }
 }
 

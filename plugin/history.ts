@@ -1,7 +1,7 @@
 /** What a harness has told lately, for whoever comes later: a page that is opened, a list in the terminal. */
 import { generationKey } from './creators.ts'
 import type { HarnessEvents } from './harness.ts'
-import type { Progress } from './reload.ts'
+import type { Progress } from './running.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from './report.ts'
 
 /** How many reports of reloads, and how many verdicts, are kept. */

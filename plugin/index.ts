@@ -13,11 +13,11 @@ import { assertSupported, warningsFor } from './surroundings.ts'
 import { terminal } from './terminal.ts'
 
 export type { Browsers, BrowserPage, PageListener } from './browsers.ts'
-export type { BeforeReload } from './drain.ts'
+export type { BeforeReload } from './close.ts'
 export type { Options } from './options.ts'
 export type { HarnessHmr, HarnessHmrEvents, RunningProvider, Status, Ticket } from './service.ts'
 export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step, WhyReport } from './report.ts'
-export type { Progress, SlowDrain } from './reload.ts'
+export type { Progress, SlowDrain } from './running.ts'
 export type { Location } from './script.ts'
 
 /** What other plugins and tests find at `plugin.api`, as is the custom among Vite's plugins. */

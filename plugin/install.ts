@@ -65,7 +65,8 @@ export async function install(change: Change, running: Running, steps: Steps): P
     await dependentsBack(installed, comeback)
     steps.failed(failed.map(({ failure }) => failure))
   } catch (error) {
-    for (const { fiber } of installed.toReversed()) if (fiber) steps.failed(await fibers.dispose(fiber, deadline, signal))
+    for (const { fiber } of installed.toReversed())
+      if (fiber) steps.failed(await fibers.dispose(fiber, deadline, signal))
     throw error
   }
   steps.failed(await staged.accept())

@@ -12,6 +12,8 @@ export interface Cause {
   modules: string[]
   /** Files whose newest content is known not to work: what runs of them goes on, also in a new evaluation. */
   frozen: string[]
+  /** Whether the same is tried once more, with fewer files, when it fails. */
+  retries: boolean
 }
 
 /** The modules to evaluate anew, and those to import for it; a restart evaluates everything by importing the entry. */

@@ -1,12 +1,12 @@
 /** The report of a reload: opened when it begins, and complete when it ends. */
 import { tell } from './close.ts'
 import { isActive } from './fibers.ts'
-import { listenerGrowth, processListeners } from './leftovers.ts'
+import { listenerGrowth } from './leftovers.ts'
 import type { Cause } from './plan.ts'
 import { isSuccess, type ProviderReport, type ReloadReport } from './report.ts'
 import type { Meanwhile, Running } from './running.ts'
 import type { Steps } from './steps.ts'
-import { type Going, targetsOf } from './targets.ts'
+import type { Going } from './targets.ts'
 import { within } from './within.ts'
 
 /** The report of a reload that begins. */

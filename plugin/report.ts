@@ -38,6 +38,8 @@ export interface ReportError {
   /** The step that it happened in; `"boot"` before there was a harness, `"run"` while no reload ran. */
   step: Step | 'boot' | 'run'
   location?: Location
+  /** For an evaluation that has not ended: the modules that it hangs on, the innermost first. */
+  evaluating?: string[]
   /** For a module that could not be loaded: it, and those that import it, up to the provider. */
   imports?: string[]
   /** The lines around the location, with a marker. */

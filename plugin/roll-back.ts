@@ -18,7 +18,7 @@ export async function rollBack(change: Change, running: Running, steps: Steps): 
   const { fibers, limits, stopped } = running
   const { staged, going, closing, plan } = change
   await steps.try(() => retireNew(change, running, steps))
-  await steps.try(() => staged.revert())
+  await steps.try(async () => steps.failed(await staged.revert()))
   // The step that threw may have been one before the drain.
   if (closing && !(await within(limits.deadline, closing.gone, stopped))) {
     await steps.try(() => void closing.gone.then(fibers.evict(new Set(closing.going))))

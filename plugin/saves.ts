@@ -4,15 +4,17 @@
  * it writes is announced while the file is empty.
  */
 import { readFile, stat } from 'node:fs/promises'
+import { clearTimeout, now, setTimeout } from './clock.ts'
 
 /** Milliseconds after which a file that was read is looked at again; longer than chokidar's blind time. */
 const LOOK_AGAIN = 75
-/**
- * The signature of a file that is gone, and how often it is looked for at last: chokidar reads a folder once a second at
- * most, and a file that comes back meanwhile is nothing to it.
- */
+/** The signature of a file that is gone. */
 const MISSING = 'missing'
-const MISSING_EVERY = 500
+/**
+ * A file that is gone is looked for at twice the interval each time, until this many milliseconds have passed: chokidar
+ * reads a folder once a second at most, and one that comes back meanwhile is nothing to it. Later it tells by itself.
+ */
+const MISSING_FOR = 3000
 /** Milliseconds that a file which is empty, or is being written, may take to get its content, and between two looks. */
 const UNSETTLED_FOR = 200
 const STEP = 5
@@ -20,9 +22,11 @@ const STEP = 5
 /** Finds the newest content of saved files. */
 export class Saves {
   readonly #changed: (file: string) => void
-  readonly #timers = new Set<NodeJS.Timeout>()
+  /** The next look at a file: one for each, however often it is announced. */
+  readonly #timers = new Map<string, NodeJS.Timeout>()
   /** Content that counts as saved although it is not on disk, by file: what a test edits. */
   readonly unsaved = new Map<string, string>()
+  #isClosed = false
   /** What was read of a file last. */
   readonly #last = new Map<string, { key: string; content: string | undefined }>()
 
@@ -38,8 +42,8 @@ export class Saves {
   async read(file: string): Promise<boolean> {
     const unsaved = this.unsaved.get(file)
     if (unsaved !== undefined) return this.#note(file, 'unsaved', unsaved)
-    const start = performance.now()
-    const isLate = () => performance.now() - start >= UNSETTLED_FOR
+    const start = now()
+    const isLate = () => now() - start >= UNSETTLED_FOR
     for (;;) {
       const { key, size } = await signature(file)
       const content = await readFile(file, 'utf8').catch(() => undefined)
@@ -59,26 +63,38 @@ export class Saves {
     return last?.key !== key || last.content !== content
   }
 
-  /** Looks at a file that is not read, for the save after this one. */
+  /** Looks at a file that is not read, for the save after this one; one that is gone is nothing to wait for. */
   async look(file: string): Promise<void> {
-    this.#lookAgain(file, (await signature(file)).key)
+    const { key } = await signature(file)
+    if (key !== MISSING) this.#lookAgain(file, key)
   }
 
   #lookAgain(file: string, key: string, after = LOOK_AGAIN): void {
+    if (this.#isClosed) return
+    clearTimeout(this.#timers.get(file))
     const timer = setTimeout(() => {
-      this.#timers.delete(timer)
+      this.#timers.delete(file)
       void signature(file).then(later => {
         if (later.key !== key) this.#changed(file)
-        else if (key === MISSING) this.#lookAgain(file, key, Math.min(after * 1.5, MISSING_EVERY))
+        else if (key === MISSING && after < MISSING_FOR) this.#lookAgain(file, key, after * 2)
       })
     }, after)
-    this.#timers.add(timer.unref())
+    this.#timers.set(file, timer.unref())
+  }
+
+  /** Whether a file was written since it was read last; one that was never read was not. */
+  async isNewer(file: string): Promise<boolean> {
+    const last = this.#last.get(file)
+    const unsaved = this.unsaved.get(file)
+    if (last === undefined || unsaved !== undefined) return unsaved !== last?.content
+    return (await signature(file)).key !== last.key
   }
 
   /** Stops looking. */
   close(): void {
-    for (const timer of this.#timers) clearTimeout(timer)
+    for (const timer of this.#timers.values()) clearTimeout(timer)
     this.#timers.clear()
+    this.#isClosed = true
   }
 }
 

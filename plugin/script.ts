@@ -44,6 +44,11 @@ export function scriptMap(name: string): SourceMapPayload | undefined {
   return stored instanceof SourceMap ? stored.payload : stored
 }
 
+/** Gives a script of ours that keeps its code another map: its source has changed, but not what is made of it. */
+export function replaceMap(name: string, map: SourceMapPayload | undefined): void {
+  if (map && maps.has(name)) maps.set(name, map)
+}
+
 /** The text that the newest version of a file was made from, while its map is kept. */
 export function sourceText(file: string): string | undefined {
   const map = scriptMap(scriptName(file, versions.get(file) ?? 0))

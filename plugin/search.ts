@@ -2,7 +2,7 @@
 import type { Retired } from './audit.ts'
 import { type Generation, isSameGeneration } from './creators.ts'
 import { isReference } from './host.ts'
-import type { Running } from './reload.ts'
+import type { Running } from './running.ts'
 import type { WhyReport } from './report.ts'
 import { scriptName } from './script.ts'
 import { type Named, why, type WhyOptions } from './why.ts'

@@ -50,7 +50,7 @@ export async function stage(
     }
     return { ...staged, successors, accept }
   } catch (error) {
-    staged.drop()
+    await staged.drop()
     throw error
   }
 }

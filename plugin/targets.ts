@@ -130,7 +130,9 @@ function keepShared(retired: Retired, fibers: Fibers): void {
 
 /** Disables, after the end of a drain that was abandoned, what the generation has not disabled itself by then. */
 function disableLate(retired: Retired): void {
-  retired.abandoned = retired.abandoned?.then(() => retired.forgotten.push(...placesOf(disableStorages(retired.storages).forgotten)))
+  retired.abandoned = retired.abandoned?.then(() =>
+    retired.forgotten.push(...placesOf(disableStorages(retired.storages).forgotten))
+  )
 }
 
 function placesOf(entries: LedgerEntry[]): Location[] {

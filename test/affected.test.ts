@@ -111,18 +111,27 @@ describe('affected', () => {
   })
 
   test('a changed entry restarts the harness', () => {
-    expect(affected(['harness.ts'], graph({}, [], {}))).toEqual({ kind: 'restart', reason: 'the entry changed' })
+    expect(affected(['harness.ts'], graph({}, [], {}))).toEqual({
+      kind: 'restart',
+      reason: { code: 'entry', message: 'the entry changed' }
+    })
   })
 
   test('a module that the entry uses without a provider between restarts the harness and shows the path', () => {
     const walked = graph({ 'harness.ts': ['config.ts'], 'config.ts': ['defaults.ts'] }, [], {})
     expect(affected(['defaults.ts'], walked)).toEqual({
       kind: 'restart',
-      reason: 'the entry is reached without a provider on the path: defaults.ts → config.ts → harness.ts'
+      reason: {
+        code: 'reached',
+        message: 'the entry is reached without a provider on the path: defaults.ts → config.ts → harness.ts'
+      }
     })
   })
 
   test('a module that leads nowhere is ignored with the reason', () => {
-    expect(affected(['orphan.ts'], graph({}, [], {}))).toEqual({ kind: 'ignored', reason: 'no provider uses it' })
+    expect(affected(['orphan.ts'], graph({}, [], {}))).toEqual({
+      kind: 'ignored',
+      reason: { code: 'aside', message: 'no provider uses it' }
+    })
   })
 })

@@ -9,8 +9,7 @@ import { createLogger, createServer, type InlineConfig, type Plugin, type ViteDe
 import { onTestFinished } from 'vitest'
 import type { Harness, HarnessEvents } from '../plugin/harness.ts'
 import { harnessHmr, type AuditReport, type Options, type ReloadReport, type ReportError } from '../plugin/index.ts'
-import type { SlowDrain } from '../plugin/reload.ts'
-import { IGNORED } from '../plugin/report.ts'
+import type { SlowDrain } from '../plugin/running.ts'
 import { deferred, promptly, type Deferred } from './promptly.ts'
 import { linkPackages } from './packages.ts'
 import { anyPort } from './port.ts'
@@ -152,7 +151,7 @@ export function createFolder(files: Record<string, string>): string {
 async function nextOf(next: App['next']): Promise<ReloadReport> {
   for (;;) {
     const report = await next('reload')
-    if (report.reason !== IGNORED.same) return report
+    if (report.reason?.code !== 'same') return report
   }
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { affected } from '../plugin/affected.ts'
-import { IGNORED, OUTCOMES } from '../plugin/report.ts'
+import { OUTCOMES, REASONS } from '../plugin/report.ts'
 
 /** The rows of the table under "How a save can end", by column. */
 function rows(): { save: string; outcome: string; step: string }[] {
@@ -25,7 +25,7 @@ test('the table of how a save can end names every outcome of the code, and no ot
 
 test('it names every reason to ignore a save, in the words of the report', () => {
   const ignored = rows().filter(({ outcome }) => outcome === 'ignored')
-  expect(ignored.map(({ save }) => save).toSorted()).toEqual(Object.values(IGNORED).toSorted())
+  expect(ignored.map(({ save }) => save).toSorted()).toEqual([REASONS.aside, REASONS.same, REASONS.unused].toSorted())
 })
 
 test('it names every reason to restart, in the words of the report', () => {
@@ -33,7 +33,7 @@ test('it names every reason to restart, in the words of the report', () => {
   const reasons = [
     affected(['e'], { ...graph, importers: () => [] }),
     affected(['a'], { ...graph, importers: id => (id === 'a' ? ['e'] : []) })
-  ].map(plan => (plan.kind === 'restart' ? plan.reason.split(':')[0] : plan.kind))
+  ].map(plan => (plan.kind === 'restart' ? plan.reason.message.split(':')[0] : plan.kind))
   const restarted = rows().filter(({ outcome }) => outcome === 'restarted')
   expect(restarted.map(({ save }) => save)).toEqual(reasons)
 })

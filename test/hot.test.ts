@@ -83,6 +83,123 @@ describe('import.meta.hot', () => {
     expect(seq).toEqual(['agents one', 'disposed', 'new agents one'])
   })
 
+  test('dispose: is awaited, importers before what they import, before the successor is applied', async () => {
+    const slow = (name: string) => `
+      import.meta.hot.dispose(async () => {
+        seq.push('${name} closes')
+        await new Promise(resolve => setImmediate(resolve))
+        seq.push('${name} closed')
+      })`
+    const app = await createApp({
+      ...files,
+      'agents.ts': files['agents.ts'] + slow('agents'),
+      'value.ts': files['value.ts'] + slow('value')
+    })
+    await app.next('ready')
+    expect((await app.edit('value.ts', source => source.replace('one', 'two'))).failures).toEqual([])
+    expect(seq).toEqual(['agents one', 'agents closes', 'agents closed', 'value closes', 'value closed', 'agents two'])
+  })
+
+  test('dispose: one that rejects and one that never ends are failures of the report, and hold up nothing', async () => {
+    const app = await createApp(
+      {
+        ...files,
+        'agents.ts': `${files['agents.ts']}
+          import.meta.hot.dispose(() => new Promise(() => {}))
+          import.meta.hot.dispose(async () => { throw new Error('cannot close') })
+          import.meta.hot.dispose(() => seq.push('closed'))`
+      },
+      { deadline: 200 }
+    )
+    await app.next('ready')
+    const report = await app.edit('agents.ts', source => source.replace(`'agents '`, `'new agents '`))
+    expect(report).toMatchObject({
+      outcome: 'reloaded',
+      failures: ['module "agents.ts": hot.dispose has not ended', 'cannot close']
+    })
+    expect(seq).toEqual(['agents one', 'closed', 'new agents one'])
+  })
+
+  test('dispose: a version that was staged in vain is disposed too', async () => {
+    const pool = `
+      globalThis.pools = (globalThis.pools ?? 0) + 1
+      import.meta.hot.dispose(() => void globalThis.pools--)`
+    const app = await createApp({ ...files, 'value.ts': files['value.ts'] + pool, 'more.ts': pool })
+    await app.next('ready')
+    const pools = () => (globalThis as { pools?: number }).pools
+    const report = await app.edit('agents.ts', source => `import './more.ts'\n${source}\nthrow new Error('broken')`)
+    expect(report.outcome).toBe('kept')
+    expect(pools()).toBe(1)
+    await app.close()
+    expect(pools()).toBe(0)
+  })
+
+  test('accept: an async callback is awaited, and its rejection is a failure of the report', async () => {
+    const app = await createApp({
+      ...files,
+      'agents.ts': `${files['agents.ts']}
+        import.meta.hot.accept('./value.ts', async next => {
+          await new Promise(resolve => setImmediate(resolve))
+          seq.push('took ' + next.value)
+          throw new Error('cannot take it')
+        })`
+    })
+    await app.next('ready')
+    const report = await app.edit('value.ts', source => source.replace('one', 'two'))
+    expect(report.failures).toEqual(['cannot take it'])
+    expect(seq).toEqual(['agents one', 'took two'])
+  })
+
+  test('on: a listener that throws, and one that rejects, are told and stop nothing', async () => {
+    const app = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}
+        import.meta.hot.on('ping', () => { throw new Error('thrown') })
+        import.meta.hot.on('ping', async () => { throw new Error('rejected') })
+        import.meta.hot.on('ping', () => seq.push('ping'))`
+    })
+    await app.next('ready')
+    app.server.environments['harness']!.hot.send('ping', {})
+    expect(seq).toEqual(['agents one', 'ping'])
+    const told = [(await app.next('error')).message, (await app.next('error')).message]
+    expect(told.toSorted()).toEqual(['rejected', 'thrown'])
+  })
+
+  test('dispose: runs for every module when the harness ends, so that the next one can register the same again', async () => {
+    const names = new Set<string>()
+    Object.assign(globalThis, {
+      define(name: string) {
+        if (names.has(name)) throw new Error(`"${name}" is already defined`)
+        names.add(name)
+        return async () => {
+          await new Promise(resolve => setImmediate(resolve))
+          names.delete(name)
+        }
+      }
+    })
+    const app = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}\nimport.meta.hot.dispose(globalThis.define('turns'))`
+    })
+    await app.next('ready')
+    await app.server.restart()
+    await app.follow()
+    expect(app.harness.state).toBe('stopped')
+    expect([...names]).toEqual(['turns'])
+    await app.close()
+    expect([...names]).toEqual([])
+    const another = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}\nimport.meta.hot.dispose(globalThis.define('turns'))`,
+      'agents.ts': `import './value.ts'\nthrow new Error('broken')`
+    })
+    await another.next('failed')
+    expect([...names]).toEqual([])
+    another.write('agents.ts', files['agents.ts'])
+    await another.next('ready')
+    expect([...names]).toEqual(['turns'])
+  })
+
   test('prune: runs when nothing imports the module any more', async () => {
     const hot = `\nimport.meta.hot.prune(() => seq.push('pruned'))`
     const app = await createApp({ ...files, 'value.ts': files['value.ts'] + hot })
@@ -91,6 +208,24 @@ describe('import.meta.hot', () => {
     expect(seq).not.toContain('pruned')
     await app.edit('agents.ts', source => source.replace(`import { value } from './value.ts'`, `const value = 'own'`))
     expect(seq.filter(line => line === 'pruned')).toEqual(['pruned'])
+  })
+
+  test('prune: comes after the dispose of the same module, which is awaited, and both get its data', async () => {
+    const app = await createApp({
+      ...files,
+      'value.ts': `${files['value.ts']}
+        const { hot } = import.meta
+        hot.prune(async data => { throw new Error('pruned after ' + data.disposed) })
+        hot.dispose(async data => {
+          await new Promise(resolve => setImmediate(resolve))
+          data.disposed = 'dispose'
+        })`
+    })
+    await app.next('ready')
+    const report = await app.edit('agents.ts', source =>
+      source.replace(`import { value } from './value.ts'`, `const value = 'own'`)
+    )
+    expect(report).toMatchObject({ outcome: 'reloaded', failures: ['pruned after dispose'] })
   })
 
   test('invalidate: hands the update on to the importers', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { harnessHmr } from '../plugin/index.ts'
 import { jsonLines } from '../plugin/json-lines.ts'
-import { IGNORED, type ReloadReport } from '../plugin/report.ts'
+import { type ReloadReport, reason } from '../plugin/report.ts'
 import { createCopy } from './probe.ts'
 import { DevServer } from './dev-server.ts'
 import { anyPort } from './port.ts'
@@ -40,7 +40,7 @@ describe('lines of JSON', () => {
       () => undefined
     )
     const report = { type: 'reload', outcome: 'ignored' } as ReloadReport
-    for (const reason of Object.values(IGNORED)) reload!({ ...report, reason })
+    for (const code of ['unused', 'same', 'aside'] as const) reload!({ ...report, reason: reason(code) })
     slow!({ providers: ['agents 1'], open: [], total: 0, unloading: ['agentLoop'] })
     expect(lines.every(line => line.endsWith('}\n') && line.indexOf('\n') === line.length - 1)).toBe(true)
     expect(lines.map(line => (JSON.parse(line) as Line).type)).toEqual(['reload', 'slow'])

@@ -86,7 +86,7 @@ describe('a saved provider', () => {
     const app = await createApp(files)
     await app.next('ready')
     app.write('providers/agents.ts', files['providers/agents.ts'])
-    expect(await app.next('reload')).toMatchObject({ outcome: 'ignored', reason: 'the content is what runs' })
+    expect(await app.next('reload')).toMatchObject({ outcome: 'ignored', reason: { code: 'same' } })
     expect(seq).not.toContain('v1 down')
   })
 
@@ -354,7 +354,7 @@ describe('importers that are left as they are', () => {
     expect(seq.filter(line => line === 'entry evaluated')).toHaveLength(1)
     seq.length = 0
     const report = await app.edit('harness.ts', source => source.replace('size: 1', 'size: 2'))
-    expect(report).toMatchObject({ outcome: 'restarted', reason: 'the entry changed' })
+    expect(report).toMatchObject({ outcome: 'restarted', reason: { code: 'entry' } })
     expect(seq).toContain('v2 up {"size":2}')
     expect(seq.indexOf('v2 down')).toBeLessThan(seq.indexOf('v2 up {"size":2}'))
   })

@@ -16,6 +16,7 @@ const report: ReloadReport = {
       from: 4,
       to: 5,
       instances: 1,
+      active: 1,
       boundaries: { drained: 2, released: 0, abandoned: 0 },
       abandoned: false
     }
@@ -48,7 +49,12 @@ describe('the line of a reload', () => {
       boundaries: { drained: 0, released: 0, abandoned: 1 },
       abandoned: true
     }))
-    const line = lineOf({ outcome: 'restarted', reason: 'the entry changed', providers, failures: ['no such port'] })
+    const line = lineOf({
+      outcome: 'restarted',
+      reason: { code: 'entry', message: 'the entry changed' },
+      providers,
+      failures: ['no such port']
+    })
     expect(line).toContain('the entry changed · stage 6 ms · drain 212 ms (agents 4 is abandoned)')
     expect(line).toContain('\n  no such port')
   })

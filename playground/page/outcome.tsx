@@ -11,6 +11,7 @@ export function OutcomeWord({ outcome }: { outcome: ReloadReport['outcome'] | Au
 
 /** `agents 4 → 5`. */
 export function generations({ name, from, to }: Pick<ProviderReport, 'name' | 'from' | 'to'>): string {
+  if (to === null) return `${name} ${from} removed`
   return from === to ? `${name} ${from}` : `${name} ${from} → ${to}`
 }
 
@@ -63,7 +64,7 @@ export function Outcome({ report, audits }: { report: ReloadReport; audits: Audi
       {error ? (
         <Failure error={error} />
       ) : (
-        <p class="quiet">{[report.reason, times(report)].filter(Boolean).join(' · ')}</p>
+        <p class="quiet">{[report.reason?.message, times(report)].filter(Boolean).join(' · ')}</p>
       )}
       {failures.map(message => (
         <p class="quiet" key={message}>

@@ -3,7 +3,7 @@ import { type Fiber, FiberState } from '../cordis.ts'
 import { generationKey } from '../creators.ts'
 import { countOpen, type LedgerEntry, openIn } from '../ledger.ts'
 import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './protocol.ts'
-import type { Running } from '../reload.ts'
+import type { Running } from '../running.ts'
 import { type Location, mapStack } from '../script.ts'
 import { nameOf } from '../targets.ts'
 

@@ -3,7 +3,7 @@
  * says `open` and gets a snapshot, then deltas; it commands, and gets an answer. Nothing of it is served over HTTP.
  */
 import type { TimedError } from '../history.ts'
-import type { Limits, Progress } from '../reload.ts'
+import type { Limits, Progress } from '../running.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from '../report.ts'
 import type { Location } from '../script.ts'
 

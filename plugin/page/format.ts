@@ -1,4 +1,5 @@
 /** Numbers, times and paths as the page writes them. Pure. */
+import type { ProviderReport } from '../report.ts'
 
 /** A duration: `4 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`. */
 export function duration(ms: number): string {
@@ -39,4 +40,10 @@ export function timeOfDay(time: number): string {
 /** A path relative to the root where it is below it. */
 export function shorten(file: string, root: string): string {
   return file.startsWith(`${root}/`) ? file.slice(root.length + 1) : file
+}
+
+/** The generations of a provider in a report, e.g. `agents 4 → 5`. */
+export function generationOf({ name, from, to }: Pick<ProviderReport, 'name' | 'from' | 'to'>, arrow = '→'): string {
+  if (to === null) return `${name} ${from} removed`
+  return from === to ? `${name} ${from}` : `${name} ${from} ${arrow} ${to}`
 }

@@ -1,6 +1,6 @@
 /** The page's head: which harness this is, whether the page is live, and what can be done to it as a whole. */
 import type { Do } from './app.tsx'
-import { duration, shorten } from './format.ts'
+import { duration, generationOf, shorten } from './format.ts'
 import type { Connection, View } from './state.ts'
 
 const CONNECTION: Record<Connection, string> = {
@@ -68,7 +68,7 @@ export function Header({ view, act }: { view: View; act: Do }) {
 function lastOutcome({ told }: View): string {
   const last = told?.reloads.findLast(({ outcome }) => outcome !== 'ignored')
   if (!last) return ''
-  const who = last.providers.map(({ name, from, to }) => (from === to ? `${name} ${from}` : `${name} ${from} to ${to}`))
+  const who = last.providers.map(({ name, from, to }) => generationOf({ name, from, to }, 'to'))
   const took = Object.values(last.ms).reduce((sum, ms) => sum + ms, 0)
   return `${last.outcome} ${who.join(', ')} in ${duration(took)}`
 }

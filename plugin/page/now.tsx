@@ -1,5 +1,5 @@
 /** The reload that runs, step by step, and what its drain waits for; or the last one. */
-import type { Progress } from '../reload.ts'
+import type { Progress } from '../running.ts'
 import type { AuditReport, ReloadReport } from '../report.ts'
 import type { FiberNode, Snapshot } from '../page-server/protocol.ts'
 import type { Do } from './app.tsx'
@@ -113,7 +113,7 @@ function Last({ report, told }: { report: ReloadReport; told: Snapshot }) {
         {report.providers.map(({ module, name, from, to }) => (
           <span key={module} class="generations">
             {name} {from}
-            {from === to ? '' : ` → ${to}`}
+            {to === null ? ' removed' : from === to ? '' : ` → ${to}`}
           </span>
         ))}
         <span class="dim">

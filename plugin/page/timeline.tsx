@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import type { ReloadReport } from '../report.ts'
 import type { Snapshot } from '../page-server/protocol.ts'
 import { ErrorBlock } from './error-block.tsx'
-import { duration, plural, shorten, timeOfDay, whole } from './format.ts'
+import { duration, generationOf, plural, shorten, timeOfDay, whole } from './format.ts'
 import { memo } from './memo.ts'
 import { Place } from './place.tsx'
 import { StepBar, STEPS, totalOf } from './steps.tsx'
@@ -79,11 +79,9 @@ const Row = memo(function Row({ report, root, longest, isNewest }: RowOf) {
 })
 
 function generations({ providers, reason }: ReloadReport): string {
-  const named = providers
-    .slice(0, 3)
-    .map(({ name, from, to }) => (from === to ? `${name} ${from}` : `${name} ${from} → ${to}`))
+  const named = providers.slice(0, 3).map(({ name, from, to }) => generationOf({ name, from, to }))
   const more = providers.length > 3 ? ` and ${providers.length - 3} more` : ''
-  return named.join(', ') + more || (reason ?? '')
+  return named.join(', ') + more || (reason?.message ?? '')
 }
 
 function Details({ id, report, root }: { id: string; report: ReloadReport; root: string }) {
@@ -97,7 +95,7 @@ function Details({ id, report, root }: { id: string; report: ReloadReport; root:
           {report.outcome === 'rolled-back' ? 'the old version is back' : 'the old version goes on'}
         </p>
       )}
-      {reason && <p>{reason}</p>}
+      {reason && <p>{reason.message}</p>}
       <dl class="facts">
         <dt>cause</dt>
         <dd class="places">
@@ -116,7 +114,7 @@ function Details({ id, report, root }: { id: string; report: ReloadReport; root:
         ))}
         {providers.map(({ module, name, from, to, instances, boundaries, abandoned }) => (
           <>
-            <dt key={module}>{from === to ? `${name} ${from}` : `${name} ${from} → ${to}`}</dt>
+            <dt key={module}>{generationOf({ name, from, to })}</dt>
             <dd>
               {plural(instances, 'instance')}; boundaries: {boundaries.drained} drained, {boundaries.released} released,{' '}
               {boundaries.abandoned} abandoned{abandoned ? '; the drain was abandoned' : ''}

@@ -12,7 +12,7 @@ import { SessionLog } from '../../playground/providers/session-log.ts'
 import { SessionStore } from '../../playground/providers/sessions.ts'
 import { ToolRuntime } from '../../playground/providers/tools.ts'
 import { promptly } from '../promptly.ts'
-import { boot } from './fixture.ts'
+import { boot, reloaded } from './fixture.ts'
 
 const playground = join(import.meta.dirname, '../../playground')
 const providerFiles = readdirSync(join(playground, 'providers')).filter(name => name.endsWith('.ts'))
@@ -142,14 +142,14 @@ describe('with the registry missing', () => {
     await ctx.plugin(RollCall)
     expect(ctx.get('agentLoop')).toBeUndefined()
     expect(problems).toEqual(['provider "AgentLoop" is inactive: nobody provides "agents"'])
-    await ctx.parallel('harness-hmr/after-reload')
+    await ctx.parallel('harness-hmr/after-reload', reloaded)
     expect(problems).toHaveLength(1)
     const registry = await ctx.plugin(AgentRegistry)
-    await ctx.parallel('harness-hmr/after-reload')
+    await ctx.parallel('harness-hmr/after-reload', reloaded)
     expect(ctx.get('agentLoop')).toBeInstanceOf(AgentLoop)
     expect(problems).toHaveLength(1)
     await registry.dispose()
-    await ctx.parallel('harness-hmr/after-reload')
+    await ctx.parallel('harness-hmr/after-reload', reloaded)
     expect(problems).toHaveLength(2)
   })
 

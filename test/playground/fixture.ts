@@ -12,6 +12,7 @@ import { SessionLog } from '../../playground/providers/session-log.ts'
 import { SessionStore, type SessionEvent } from '../../playground/providers/sessions.ts'
 import { ToolRuntime, type Tool } from '../../playground/providers/tools.ts'
 import { HostTransport } from '../../playground/providers/transport.ts'
+import type { ReloadReport } from '../../plugin/index.ts'
 import { deferred, promptly } from '../promptly.ts'
 
 const providers = {
@@ -31,6 +32,9 @@ const providers = {
 
 export type ProviderName = keyof typeof providers
 export const providerNames = Object.keys(providers) as ProviderName[]
+
+/** What `harness-hmr/after-reload` carries; nobody here reads it. */
+export const reloaded = {} as ReloadReport
 
 /** What the tests wait with: nothing here sleeps. */
 export class Harness {
@@ -71,7 +75,7 @@ export class Harness {
     await this.dispose(name)
     await this.install(name)
     await this.settled()
-    if (announced) await this.root.parallel('harness-hmr/after-reload')
+    if (announced) await this.root.parallel('harness-hmr/after-reload', reloaded)
   }
 
   /** Waits for the drivers to park, and for `grace` milliseconds at most. */
@@ -81,7 +85,7 @@ export class Harness {
     const timer = setTimeout(() => (over.abort(), late.resolve()), grace)
     await Promise.race([
       late.promise,
-      this.root.parallel('harness-hmr/before-reload', { services, signal: over.signal })
+      this.root.parallel('harness-hmr/before-reload', { providers: [], services, signal: over.signal })
     ])
     clearTimeout(timer)
   }

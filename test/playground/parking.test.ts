@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Tool } from '../../playground/providers/tools.ts'
 import { deferred, promptly, turn } from '../promptly.ts'
-import { answers, boot, expectSound, type Harness } from './fixture.ts'
+import { answers, boot, expectSound, type Harness, reloaded } from './fixture.ts'
 
 async function offer(harness: Harness, tool: Partial<Tool> & Pick<Tool, 'name' | 'execute'>): Promise<void> {
   await harness.root.plugin({
@@ -22,7 +22,7 @@ function hanging(name: string, idempotent: boolean) {
 }
 
 const parkedBy = (harness: Harness, services: string[], signal = new AbortController().signal) =>
-  promptly(harness.root.parallel('harness-hmr/before-reload', { services, signal }), 'parking')
+  promptly(harness.root.parallel('harness-hmr/before-reload', { providers: [], services, signal }), 'parking')
 
 describe('before a reload that concerns the loop', () => {
   test('a running tool call finishes, its true result is recorded, and the turn goes on only after', async () => {
@@ -37,7 +37,7 @@ describe('before a reload that concerns the loop', () => {
     gate.resolve('true result')
     await parked
     expect(harness.record('ada').at(-1)).toMatchObject({ type: 'result', data: { output: 'true result' } })
-    await harness.root.parallel('harness-hmr/after-reload')
+    await harness.root.parallel('harness-hmr/after-reload', reloaded)
     expect(await promptly(answer, 'answer')).toContain('true result; 1 + 1 = 2')
     expectSound(harness.record('ada'))
   })
@@ -65,7 +65,7 @@ describe('before a reload that concerns the loop', () => {
     await parked
     expect(harness.record('ada').at(-1)!.type).toBe('turn')
     const again = harness.event('agent/delta', ({ step }) => step === 0)
-    await harness.root.parallel('harness-hmr/after-reload')
+    await harness.root.parallel('harness-hmr/after-reload', reloaded)
     await again
     await promptly(ada.answer('p1'), 'answer')
     expectSound(harness.record('ada'))
@@ -97,7 +97,7 @@ describe('before a reload that concerns the loop', () => {
     expect(seq).toEqual(['left'])
     expect(harness.record('ada').at(-1)!.type).toBe('turn')
     root.llm.generate = generate
-    await root.parallel('harness-hmr/after-reload')
+    await root.parallel('harness-hmr/after-reload', reloaded)
     expect(await promptly(ada.answer(promptId), 'answer')).not.toContain('half')
     expectSound(harness.record('ada'))
   })
@@ -109,7 +109,7 @@ describe('before a reload that concerns the loop', () => {
     let answer!: Promise<string>
     root.once('agent/parked', () => {
       answer = ada.prompt('hello').answer()
-      root.emit('harness-hmr/after-reload')
+      root.emit('harness-hmr/after-reload', reloaded)
     })
     await parkedBy(harness, ['agents'])
     expect(await promptly(answer, 'answer')).toContain('hello')
@@ -150,7 +150,7 @@ describe('before a reload that concerns the loop', () => {
     gate.resolve('the child knows')
     await parked
     await harness.reload('tools', { announced: false })
-    await root.parallel('harness-hmr/after-reload')
+    await root.parallel('harness-hmr/after-reload', reloaded)
     expect(await promptly(root.agents.get('ada')!.answer('p1'), 'answer')).toContain('the child knows')
     const childId = root.sessions.ids().find(id => id !== 'ada')!
     for (const id of ['ada', childId]) expectSound(harness.record(id))
@@ -166,7 +166,7 @@ describe('before a reload that concerns the loop', () => {
     const answer = ada.prompt('meanwhile').answer()
     await turn()
     expect(harness.record('ada').at(-1)!.type).toBe('prompt')
-    await harness.root.parallel('harness-hmr/after-reload')
+    await harness.root.parallel('harness-hmr/after-reload', reloaded)
     expect(await promptly(answer, 'answer')).toContain('meanwhile')
   })
 
@@ -177,7 +177,7 @@ describe('before a reload that concerns the loop', () => {
     const answer = ada.prompt('hello').answer()
     await turn()
     expect(harness.record('ada').at(-1)!.type).toBe('prompt')
-    await harness.root.parallel('harness-hmr/after-reload')
+    await harness.root.parallel('harness-hmr/after-reload', reloaded)
     await promptly(answer, 'answer')
   })
 })

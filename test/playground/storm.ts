@@ -5,7 +5,7 @@ import { SCOPE_SLOT, type BoundaryScope } from '../../plugin/scope.ts'
 import type { Agent, AgentRegistry } from '../../playground/providers/agents.ts'
 import type { SessionEvent } from '../../playground/providers/sessions.ts'
 import { promptly, turn } from '../promptly.ts'
-import { expectSound, Harness, providerNames, type ProviderName } from './fixture.ts'
+import { expectSound, Harness, providerNames, type ProviderName, reloaded } from './fixture.ts'
 
 const ids = ['ada', 'bo', 'cy', 'di', 'ed']
 const texts = [
@@ -121,9 +121,9 @@ export class Run {
 
   /** Everything that runs is cut off and goes on after. */
   private async abortAll(): Promise<void> {
-    const event = { services: ['agentLoop'], signal: AbortSignal.abort() }
+    const event = { providers: [], services: ['agentLoop'], signal: AbortSignal.abort() }
     await promptly(this.harness.root.parallel('harness-hmr/before-reload', event), 'the abort')
-    await this.harness.root.parallel('harness-hmr/after-reload')
+    await this.harness.root.parallel('harness-hmr/after-reload', reloaded)
   }
 
   private cancel(id: string): void {
