@@ -13,10 +13,9 @@ import type { Limits, Progress, Running, SlowDrain } from './running.ts'
 import type { AuditReport } from './report.ts'
 import { Resources } from './resources.ts'
 import { installStackMapping } from './script.ts'
-import { orAfter } from './stage.ts'
 import { nameOf } from './targets.ts'
 import type { HarnessHmr } from './service.ts'
-import { within } from './within.ts'
+import { anyOf, within } from './within.ts'
 
 /** What a harness is made of. */
 export interface HarnessOptions extends Limits {
@@ -93,7 +92,7 @@ export async function boot(
       deadline
     })
     undo.push(() => host.close())
-    const patience = orAfter(deadline, newer, stopped)
+    const patience = { ms: deadline, signal: anyOf(newer, stopped) }
     const exports = await host.import(entry, undefined, patience)
     const plugin = entryPlugin(exports)
     if (!plugin)

@@ -3,9 +3,8 @@ import type { Change } from './change.ts'
 import { isUnloading } from './fibers.ts'
 import { countOpen, openIn } from './ledger.ts'
 import type { Running, SlowDrain } from './running.ts'
-import { orAfter } from './stage.ts'
 import type { Steps } from './steps.ts'
-import { within } from './within.ts'
+import { anyOf, within } from './within.ts'
 
 /** How many of the boundaries that a slow drain waits for are told. */
 const SLOW_SHOWN = 20
@@ -14,7 +13,7 @@ const SLOW_SHOWN = 20
 export async function drain(change: Change, running: Running, steps: Steps, abandon?: AbortSignal): Promise<void> {
   const { deadline, warnAfter } = running.limits
   const { gone } = change.closing!
-  const signal = orAfter(Infinity, running.stopped, abandon)
+  const signal = anyOf(running.stopped, abandon)
   change.isDrained = await within(Math.min(warnAfter, deadline), gone, signal)
   if (change.isDrained || signal.aborted) return
   await steps.try(() => running.onSlow(slowDrain(change, running)))

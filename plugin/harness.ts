@@ -5,7 +5,6 @@ import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
 import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
 import { clearTimeout, setTimeout } from './clock.ts'
-import { messageOf } from './contain.ts'
 import { describeError } from './describe-error.ts'
 import { FiberState } from './cordis.ts'
 import type { Generation } from './creators.ts'
@@ -75,7 +74,9 @@ export class Harness {
   #reloads = 0
   readonly #reports: ReloadReport[] = []
   /** What runs now, and what ends its evaluation, or its drain. */
-  #underway: { files: string[]; newer: AbortController; abandon: AbortController; isBoot: boolean } | undefined
+  #underway:
+    | { files: string[]; newer: AbortController; abandon: AbortController; began: number; isBoot: boolean }
+    | undefined
   /** Files whose evaluation did not end, with the modules on which it hung: tried again when one of those is saved. */
   readonly #hanging = new Map<string, string[]>()
   readonly #rounds = new Rounds()
@@ -270,7 +271,8 @@ export class Harness {
   async #obsolete(file: string): Promise<void> {
     const underway = this.#underway
     if (!underway || !(underway.isBoot || underway.files.includes(file))) return
-    if (await this.#saves.isNewer(file)) underway.newer.abort(new Error(`"${basename(file)}" was saved again`))
+    if (await this.#saves.isNewer(file, underway.began))
+      underway.newer.abort(new Error(`"${basename(file)}" was saved again`))
   }
 
   /** A file that the harness writes each time that it is reloaded for it has to wait, and others get their turn. */
@@ -310,7 +312,7 @@ export class Harness {
     if (this.#stopped.signal.aborted) return
     const start = performance.now()
     const newer = new AbortController()
-    this.#underway = { files: [], newer, abandon: newer, isBoot: true }
+    this.#underway = { files: [], newer, abandon: newer, began: Date.now(), isBoot: true }
     try {
       const running = await boot(
         this.#env,
@@ -384,11 +386,11 @@ export class Harness {
     const failures: unknown[] = []
     const { host } = running
     const heard = () => [
-      ...failures.map(messageOf),
+      ...failures.map(error => describeError(error, 'run').message),
       ...this.#browsers.removeLeftovers((module, version) => !host.runs(module, version))
     ]
     this.#failures = failures
-    this.#underway = { files: cause.files, newer, abandon, isBoot: false }
+    this.#underway = { files: cause.files, newer, abandon, began: Date.now(), isBoot: false }
     this.#rounds.begin(cause.files)
     this.#isObsolete = false
     try {

@@ -7,7 +7,7 @@ import { url as inspectorUrl } from 'node:inspector'
 import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { normalizeModuleId } from 'vite-node/utils'
-import { orGiveUp } from './evaluating.ts'
+import { Loading, orGiveUp, type Patience, StillEvaluating } from './evaluating.ts'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
 import { LiveExports } from './live-exports.ts'
@@ -56,6 +56,7 @@ interface Evaluation {
 export class Host {
   readonly #env: DevEnvironment
   readonly #ledger: Ledger
+  readonly #loading = new Loading()
   readonly #options: HostOptions
   readonly #sources: Sources
   readonly #evaluations = new WeakMap<Exports, Evaluation>()
@@ -102,9 +103,9 @@ export class Host {
   }
 
   /** Imports a module by file or specifier, as if `importer` had written it. */
-  async import(id: string, importer?: string, signal?: AbortSignal): Promise<Exports> {
+  async import(id: string, importer?: string, patience: Patience = {}): Promise<Exports> {
     const resolved = importer === undefined ? id : ((await this.#env.pluginContainer.resolveId(id, importer))?.id ?? id)
-    return orGiveUp(this.#runner.executeId(resolved), this.#modules, signal)
+    return orGiveUp(this.#runner.executeId(resolved), this.#modules, this.#loading, patience)
   }
 
   /**
@@ -217,13 +218,13 @@ export class Host {
   /**
    * Evaluates new versions of `invalid` beside the running ones by importing `roots`.
    * @param frozen - modules of which the code that runs is evaluated again, not the newest.
-   * @throws what their code throws, and `StillEvaluating` when `signal` is aborted before they have ended.
+   * @throws what their code throws, and `StillEvaluating` when patience ends before they have.
    */
   async stage(
     invalid: ReadonlySet<string>,
     roots: readonly string[],
     frozen: ReadonlySet<string> = new Set(),
-    signal?: AbortSignal
+    patience: Patience = {}
   ): Promise<Stage> {
     const overlay = new Overlay(this.#modules, invalid)
     const contexts: StagedHot = new Map()
@@ -232,15 +233,15 @@ export class Host {
       forget(overlay, this.#modules)
       return this.hot.disposeStaged(contexts)
     }
-    const evaluation = evaluateAll(runner, roots, signal)
+    const evaluation = evaluateAll(runner, roots, patience)
     try {
-      await orGiveUp(evaluation, overlay, signal)
+      await orGiveUp(evaluation, overlay, this.#loading, patience)
     } catch (error) {
       // Not awaited: what a version that never ran has to undo is no reason to keep the next save waiting.
       const dropped = () => void drop().then(thrown => thrown.forEach(error => this.#options.onError?.(error)))
       dropped()
       // One that was given up goes on: what it has linked and asked for by its end is undone once more.
-      if (signal?.aborted) void evaluation.catch(() => {}).then(dropped)
+      if (error instanceof StillEvaluating) void evaluation.catch(() => {}).then(dropped)
       importChains.set(Object(error), chainIn(overlay))
       throw error
     }
@@ -265,6 +266,10 @@ export class Host {
     }
   }
 
+  #load<T>(load: () => Promise<T>): Promise<T> {
+    return outside(() => this.#loading.during(load))
+  }
+
   #createRunner(moduleCache: ModuleCacheMap, contexts?: StagedHot, frozen?: ReadonlySet<string>): ViteNodeRunner {
     const { root, base } = this.#env.config
     return new Runner({
@@ -274,9 +279,11 @@ export class Host {
         moduleCache,
         createHotContext: (_, id) => this.hot.create(id, contexts),
         // The dev server may watch a file for it from now on, and an `import()` may come from inside a boundary.
-        resolveId: (id, importer) => outside(() => this.#sources.resolve(id, importer)),
+        resolveId: (id, importer) => this.#load(() => this.#sources.resolve(id, importer)),
         fetchModule: id =>
-          outside(() => (frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#sources.fetch(id)))
+          this.#load<{ externalize: string } | { code: string }>(() =>
+            frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#sources.fetch(id)
+          )
       },
       evaluated: (file, exports) => {
         for (const [, value] of names(exports)) {
@@ -324,7 +331,7 @@ function mapUrl(map: SourceMap): string {
   return `data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`
 }
 
-async function evaluateAll(runner: ViteNodeRunner, roots: readonly string[], signal?: AbortSignal): Promise<void> {
+async function evaluateAll(runner: ViteNodeRunner, roots: readonly string[], { signal }: Patience): Promise<void> {
   for (const id of roots) {
     if (signal?.aborted) return
     await runner.executeId(id)

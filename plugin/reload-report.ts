@@ -58,8 +58,9 @@ export async function finish(
     if (await within(limits.deadline, told, stopped)) failed(await told)
     else failed([new Error('harness-hmr/after-reload: a listener has not ended')])
   }
-  const known = report.error?.message
-  report.failures.push(...(heard?.() ?? []).filter(message => message !== known))
+  // Cordis logs what we were told already.
+  const known = [report.error?.message, ...report.failures]
+  report.failures.push(...(heard?.() ?? []).filter(message => !known.includes(message)))
   report.time = Date.now()
   return report
 }

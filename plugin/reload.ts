@@ -20,9 +20,10 @@ import { finish, openReport, providerReports } from './reload-report.ts'
 import type { ReloadReport } from './report.ts'
 import { rollBack } from './roll-back.ts'
 import type { Meanwhile, Running } from './running.ts'
-import { orAfter, stage } from './stage.ts'
+import { stage } from './stage.ts'
 import { Steps } from './steps.ts'
 import { audit, goingOf } from './targets.ts'
+import { anyOf } from './within.ts'
 
 /** Replaces what a cause reaches. Never throws: the report says what went wrong, and in which step. */
 export async function reload(
@@ -43,7 +44,7 @@ export async function reload(
     const going = goingOf(plan.modules, running)
     report.providers = providerReports(going)
     const frozen = new Set(cause.frozen.flatMap(file => host.modulesOf(file)))
-    const patience = orAfter(limits.deadline, stopped, meanwhile.newer)
+    const patience = { ms: limits.deadline, signal: anyOf(stopped, meanwhile.newer) }
     const staged = await step('stage', () => stage(plan, going.instances, host, frozen, patience))
 
     // From the first disposal on, whatever throws ends in the old version, installed again.

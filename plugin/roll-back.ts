@@ -5,7 +5,6 @@ import { successor } from './fibers.ts'
 import type { Stage } from './host.ts'
 import { type Replacement, restore } from './install.ts'
 import type { Running } from './running.ts'
-import { orAfter } from './stage.ts'
 import type { Steps } from './steps.ts'
 import { retire } from './targets.ts'
 import { within } from './within.ts'
@@ -55,7 +54,7 @@ function retireNew({ going, created }: Change, { host, ledger, auditor }: Runnin
 
 /** Its `import.meta.hot.dispose` has run: what the old code has closed there is opened only by evaluating it again. */
 async function evaluateAgain({ plan }: Change, { host, limits, stopped }: Running): Promise<Stage> {
-  const again = await host.stage(plan.modules, plan.roots, plan.modules, orAfter(limits.deadline, stopped))
+  const again = await host.stage(plan.modules, plan.roots, plan.modules, { ms: limits.deadline, signal: stopped })
   again.commit()
   return again
 }

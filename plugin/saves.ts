@@ -82,11 +82,12 @@ export class Saves {
     this.#timers.set(file, timer.unref())
   }
 
-  /** Whether a file was written since it was read last; one that was never read was not. */
-  async isNewer(file: string): Promise<boolean> {
+  /** Whether a file was written since it was read last; since `began` (as `Date.now()` counts) where it never was. */
+  async isNewer(file: string, began: number): Promise<boolean> {
     const last = this.#last.get(file)
     const unsaved = this.unsaved.get(file)
-    if (last === undefined || unsaved !== undefined) return unsaved !== last?.content
+    if (unsaved !== undefined) return unsaved !== last?.content
+    if (last === undefined) return (await writtenSince(began, [file])).length > 0
     return (await signature(file)).key !== last.key
   }
 

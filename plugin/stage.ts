@@ -1,4 +1,5 @@
 /** Stage: the new versions are evaluated beside the old ones, and every instance finds its successor among their exports. */
+import type { Patience } from './evaluating.ts'
 import { type Instance, successor } from './fibers.ts'
 import type { Host, Stage } from './host.ts'
 import type { Replacement } from './install.ts'
@@ -18,7 +19,7 @@ export interface Staged extends Stage {
 /**
  * Evaluates the new versions.
  * @param frozen - modules of which the code that runs is evaluated, not the newest.
- * @param signal - gives the evaluation up.
+ * @param patience - how long the evaluation is waited for.
  * @throws what the new code throws, and when it exports a provider no more.
  */
 export async function stage(
@@ -26,9 +27,9 @@ export async function stage(
   instances: Instance[],
   host: Host,
   frozen: ReadonlySet<string>,
-  signal: AbortSignal
+  patience: Patience
 ): Promise<Staged> {
-  const staged = await host.stage(modules, roots, frozen, signal)
+  const staged = await host.stage(modules, roots, frozen, patience)
   try {
     const successors = instances.flatMap(instance => {
       const exports = staged.exports(instance.module)
@@ -53,12 +54,4 @@ export async function stage(
     await staged.drop()
     throw error
   }
-}
-
-/** Aborted when one of `signals` is, or after `ms` milliseconds. */
-export function orAfter(ms: number, ...signals: (AbortSignal | undefined)[]): AbortSignal {
-  const all = signals.filter(signal => signal !== undefined)
-  // Longer than a timer can be is for ever.
-  if (ms <= 2 ** 31 - 1) all.push(AbortSignal.timeout(Math.max(0, ms)))
-  return AbortSignal.any(all)
 }

@@ -22,3 +22,8 @@ export async function within(ms: number, promise: Promise<unknown>, signal?: Abo
     signal?.removeEventListener('abort', stop)
   }
 }
+
+/** Aborted when one of `signals` is. */
+export function anyOf(...signals: (AbortSignal | undefined)[]): AbortSignal {
+  return AbortSignal.any(signals.filter(signal => signal !== undefined))
+}
