@@ -46,13 +46,15 @@ export class Applied {
     noteUpdates(fiber, application)
     if (handle === fiber) return
     const now = () => Object.getPrototypeOf(handle) as Fiber
-    Object.assign(handle, {
-      // Cordis' own would keep the first fiber as long as the caller keeps the handle.
-      then: (onFulfilled: any, onRejected: any) => now().await().then(onFulfilled, onRejected),
-      dispose: () => {
-        application.off = true
-        return now().dispose()
-      }
+    handle.dispose = () => {
+      application.off = true
+      return now().dispose()
+    }
+    // Cordis' own would keep the first fiber as long as the caller keeps the handle.
+    Object.defineProperty(handle, 'then', {
+      configurable: true,
+      writable: true,
+      value: (onFulfilled: any, onRejected: any) => now().await().then(onFulfilled, onRejected)
     })
   }
 

@@ -63,7 +63,7 @@ export async function boot(
   options: HarnessOptions,
   listener: HarnessListener,
   service: HarnessHmr,
-  { newer, stopped }: { newer: AbortSignal; stopped: AbortSignal }
+  { newer, stopped, halted }: { newer: AbortSignal; stopped: AbortSignal; halted: AbortSignal }
 ): Promise<Running & { stop(): Promise<void> }> {
   const { entry, config, inline, grace, warnAfter, deadline, audit, auditHeap, trace } = options
   if (!existsSync(entry))
@@ -140,6 +140,7 @@ export async function boot(
       auditor,
       limits: { grace, warnAfter, deadline },
       stopped,
+      halted,
       onSlow: drain => listener.slow(drain),
       onStep: progress => listener.step(progress),
       onFree: modules => listener.invalidate(modules),

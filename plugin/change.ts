@@ -25,7 +25,9 @@ export interface Change {
 /** A change of which nothing has been done yet. */
 export function changeOf(plan: Reaching, going: Going, staged: Staged): Change {
   return {
-    ...{ plan, going, staged },
+    plan,
+    going,
+    staged,
     created: new Map(),
     retired: [],
     closing: undefined,

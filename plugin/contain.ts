@@ -51,11 +51,14 @@ export async function contain(
   { ms = Infinity, signal }: { ms?: number; signal?: AbortSignal } = {}
 ): Promise<unknown[]> {
   const thrown: unknown[] = []
-  const work = (async () => call())().then(
-    () => {},
-    (error: unknown) => void thrown.push(thrownBy(callback, error))
-  )
-  if (!(await within(ms, work, signal))) return [new Error(`${callback}: it has not ended`)]
+  const work = async () => {
+    try {
+      await call()
+    } catch (error) {
+      thrown.push(thrownBy(callback, error))
+    }
+  }
+  if (!(await within(ms, work(), signal))) return [new Error(`${callback}: it has not ended`)]
   return thrown
 }
 

@@ -13,7 +13,7 @@ const SLOW_SHOWN = 20
 export async function drain(change: Change, running: Running, steps: Steps, abandon?: AbortSignal): Promise<void> {
   const { deadline, warnAfter } = running.limits
   const { gone } = change.closing!
-  const signal = anyOf(running.stopped, abandon)
+  const signal = anyOf(running.halted, abandon)
   change.isDrained = await within(Math.min(warnAfter, deadline), gone, signal)
   if (change.isDrained || signal.aborted) return
   await steps.try(() => running.onSlow(slowDrain(change, running)))

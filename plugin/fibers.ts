@@ -60,7 +60,12 @@ export class Fibers {
     const name = this.nameOf(fiber) ?? fiber.name
     const applied = this.#applied.of(fiber)
     const place = {
-      ...{ uid, state, parent, name, runtime: null, inject: {} },
+      uid,
+      state,
+      parent,
+      name,
+      runtime: null,
+      inject: {},
       dispose: async () => {},
       await: async () => Promise.reject(new Error(`provider "${name}" does not run`)),
       // Of no plugin that could refuse it: the next version will.

@@ -47,8 +47,8 @@ export interface HarnessEvents {
 /** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
 const KEPT_REPORTS = 100
 
-/** Milliseconds that the end of the harness may take where a reload may wait for ever. */
-const LONGEST_STOP = 10_000
+/** Milliseconds that the drain, and then the end of the harness, may take: a person waits for it. */
+const LONGEST_STOP = 5000
 
 /** The steps of a reload in which something may be down. */
 const UNDERWAY = new Set<Progress['step'] | undefined>(['close', 'drain', 'disable', 'install'])
@@ -90,6 +90,8 @@ export class Harness {
   readonly #browsers: BrowserChannel
   /** Ends what may take long. */
   readonly #stopped = new AbortController()
+  /** Ends what a stop waits for. */
+  readonly #halted = new AbortController()
   /** While a reload runs, what Cordis logs belongs to its report. */
   #failures: unknown[] | undefined
 
@@ -226,13 +228,16 @@ export class Harness {
   /** Disposes the harness after the reload that runs now, which waits for nothing any more. */
   stop(): Promise<void> {
     this.#stopped.abort(new Error('the harness stops'))
+    // A drain that does not end must not keep the process: it ends with it.
+    const ms = Math.min(this.#options.deadline, LONGEST_STOP)
+    const timer = setTimeout(() => this.#halted.abort(), ms)
     this.#saves.close()
     for (const timer of this.#slowed.values()) clearTimeout(timer)
     return this.#enqueue(async () => {
       const { running } = this
       this.#state = { kind: 'stopped' }
-      // A drain that does not end must not keep the process: it ends with it.
-      if (running) await within(Math.min(running.limits.deadline, LONGEST_STOP), running.stop())
+      if (running) await within(ms, running.stop())
+      clearTimeout(timer)
       this.#browsers.close()
     })
   }
@@ -278,13 +283,12 @@ export class Harness {
   /** A file that the harness writes each time that it is reloaded for it has to wait, and others get their turn. */
   #slowDown(file: string): void {
     if (this.#slowed.has(file)) return
-    const { ms, rounds } = this.#rounds.waitFor(file)
+    const ms = this.#rounds.waitFor(file)
     if (ms === 0) return this.#add('files', [file])
-    const message = `"${basename(file)}" was written during each of the last ${rounds} reloads that it caused: the harness writes it itself. It is looked at again in ${Math.round(ms / 1000)} s; write it only when its content changes`
+    const message = `"${basename(file)}" was written during each of the last ${this.#rounds.of(file)} reloads that it caused: the harness writes it itself. It is looked at again in ${Math.round(ms / 1000)} s; write it only when its content changes`
     this.#tell('error', { message, step: 'run', location: { file, line: 1, column: 1 } })
     const timer = setTimeout(() => {
       this.#slowed.delete(file)
-      this.#rounds.resume(file)
       this.#add('files', [file])
     }, ms)
     this.#slowed.set(file, timer.unref())
@@ -330,7 +334,7 @@ export class Harness {
           invalidate: ids => this.invalidate(ids)
         },
         this.service,
-        { newer: newer.signal, stopped: this.#stopped.signal }
+        { newer: newer.signal, stopped: this.#stopped.signal, halted: this.#halted.signal }
       )
       this.#state = { kind: 'running', running }
       this.#missing.clear()
@@ -391,13 +395,13 @@ export class Harness {
     ]
     this.#failures = failures
     this.#underway = { files: cause.files, newer, abandon, began: Date.now(), isBoot: false }
-    this.#rounds.begin(cause.files)
     this.#isObsolete = false
     try {
       const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
       const report = await reload(++this.#reloads, cause, running, meanwhile)
       const { error } = report
       for (const file of cause.files) {
+        this.#rounds.ended(file, await this.#saves.isNewer(file, Infinity))
         if (error?.evaluating) this.#hanging.set(file, error.evaluating)
         else this.#hanging.delete(file)
       }
@@ -410,7 +414,6 @@ export class Harness {
     } finally {
       this.#failures = this.#underway = undefined
       this.#isObsolete = newer.signal.aborted
-      this.#rounds.end(cause.files)
     }
   }
 

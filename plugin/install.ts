@@ -49,6 +49,7 @@ export async function install(change: Change, running: Running, steps: Steps): P
   const { staged, created } = change
   const comeback = comebackOf(change, running)
   const { fibers, active, deadline, signal } = comeback
+  signal.throwIfAborted()
   staged.commit()
   const installed: Installed[] = []
   try {

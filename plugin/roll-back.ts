@@ -18,6 +18,8 @@ export async function rollBack(change: Change, running: Running, steps: Steps): 
   const { staged, going, closing, plan } = change
   await steps.try(() => retireNew(change, running, steps))
   await steps.try(async () => steps.failed(await staged.revert()))
+  // What came back now would have to go at once.
+  if (stopped.aborted) return
   // The step that threw may have been one before the drain.
   if (closing && !(await within(limits.deadline, closing.gone, stopped))) {
     await steps.try(() => void closing.gone.then(fibers.evict(new Set(closing.going))))

@@ -50,8 +50,10 @@ export interface Running {
   resources: Resources
   auditor: Auditor
   limits: Limits
-  /** Aborted when the harness has to end: nothing is waited for any longer. */
+  /** Aborted when the harness has to end: nothing new is begun or waited for. */
   stopped: AbortSignal
+  /** Aborted when that has to happen without what still drains. */
+  halted: AbortSignal
   /** Told what a slow drain waits for. */
   onSlow(drain: SlowDrain): void
   /** Told of every step that begins. */

@@ -170,7 +170,7 @@ ${files['agents.ts']}`
     for (let reload = 1; reload <= 50; reload++) {
       registries.push(new WeakRef(app.service('agents')))
       const report = await app.edit('agents.ts', bump)
-      expect(`${report.outcome} ${report.reason}`).toBe('reloaded undefined')
+      expect(`${report.outcome} ${report.reason?.message}`).toBe('reloaded undefined')
       if (reload === 5) after5 = await count()
     }
     registries.push(new WeakRef(app.service('agents')))

@@ -214,7 +214,7 @@ test('a drain that would last for ever ends with the server', async () => {
   await app.next('ready')
   app.write('agents.ts', bump(hanging))
   await app.next('slow')
-  await promptly(app.close(), 'the server to close')
+  await promptly(app.close(), 'the server to close', 8000)
 })
 
 test('a file that a provider writes at each start is told by name and slowed, and others get their turn', async () => {

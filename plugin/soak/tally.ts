@@ -24,7 +24,7 @@ export class Tally {
   reload({ outcome, error, reason, failures, ms }: ReloadReport): void {
     this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1
     this.#ms[this.#reloads++] = Object.values(ms).reduce((sum, step) => sum + step, 0)
-    const told = error ? `${error.location ? `${place(error.location, '')} ` : ''}${error.message}` : reason
+    const told = error ? `${error.location ? `${place(error.location, '')} ` : ''}${error.message}` : reason?.message
     if (told && outcome !== 'reloaded' && outcome !== 'restarted') this.errors.add(`${outcome}: ${told}`)
     for (const failure of failures) this.failures.add(failure.replace(/\b\d+\b/g, '#'))
   }
