@@ -13,6 +13,7 @@ import type { Limits, Progress, Running, SlowDrain } from './running.ts'
 import type { AuditReport } from './report.ts'
 import { Resources } from './resources.ts'
 import { installStackMapping } from './script.ts'
+import { leaveShared } from './shared.ts'
 import { orAfter } from './stage.ts'
 import { nameOf } from './targets.ts'
 import type { HarnessHmr } from './service.ts'
@@ -128,6 +129,7 @@ export async function boot(
       resources,
       limits: { audit, auditHeap },
       idle: () => listener.idle(),
+      leaveShared: retired => leaveShared(retired, { ledger, host, fibers }),
       report: report => listener.audit(report),
       waits: megabytes => listener.auditWaits(megabytes),
       failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)
