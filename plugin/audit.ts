@@ -3,6 +3,7 @@ import { url as inspectorUrl } from 'node:inspector'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { attempt } from './contain.ts'
 import type { Generation } from './creators.ts'
 import { disableEnteredAgain } from './disable.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
@@ -134,14 +135,23 @@ export class Auditor {
       // In a job of its own: what a WeakRef has shown is kept until the job ends.
       this.#around.ledger.sweep()
       if (look > 0) this.#around.ledger.formatSites()
-      for (const retired of waiting) this.#tidy(retired)
+      for (const retired of waiting) this.#try(() => this.#tidy(retired))
       clearIdleParsers()
       await pause(0)
       collectGarbage()
       await pause(0)
-      waiting = waiting.filter(retired => !this.#settled(retired))
+      waiting = waiting.filter(retired => !this.#try(() => this.#settled(retired)))
     }
-    for (const retired of waiting) this.#verdict(retired, 'retained', this.#retainers(retired))
+    for (const retired of waiting)
+      this.#try(() => this.#verdict(retired, 'retained', this.#try(() => this.#retainers(retired)) ?? []))
+  }
+
+  /** What one generation throws does not spoil the look for the others. */
+  #try<T>(look: () => T): T | undefined {
+    return attempt(look, error => {
+      this.#around.failed(error)
+      return undefined
+    })
   }
 
   /** Leaves to others what they use, and disables what the old code has entered again. */

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from './audit.ts'
+import { messageOf } from './contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from './cordis.ts'
 import { entryPlugin, Fibers } from './fibers.ts'
 import { Creators } from './creators.ts'
@@ -81,8 +82,10 @@ export async function boot(
     return providers.has(id)
   }
   const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
-  const ledger = new Ledger(creators)
-  const resources = new Resources(creators, ledger)
+  const unnoted = (cause: unknown) =>
+    listener.error(new Error(`what the harness starts is not fully known: ${messageOf(cause)}`, { cause }), true)
+  const ledger = new Ledger(creators, unnoted)
+  const resources = new Resources(creators, ledger, unnoted)
   const undo: (() => unknown)[] = [ledger.listen(), resources.listen(trace), installStackMapping()]
   try {
     host = new Host(env, ledger, {

@@ -13,6 +13,7 @@ import {
   type ScopeListener,
   type Site
 } from './scope.ts'
+import { aside, attempt, read } from './contain.ts'
 import { type Creators, type Generation, generationKey, isSameGeneration } from './creators.ts'
 import type { Exports } from './host.ts'
 import type { Count } from './report.ts'
@@ -64,7 +65,7 @@ const PRUNED_AT = 64
 /** The process-wide slot holds one function; several harnesses in a process (tests, mostly) share it. */
 const ledgers = new Set<Ledger>()
 const announce: ScopeListener = (scope, storage) => {
-  const entries = [...ledgers].flatMap(ledger => ledger.record(storage, scope) ?? [])
+  const entries = [...ledgers].flatMap(ledger => ledger.aside(() => ledger.record(storage, scope)) ?? [])
   return value => {
     for (const { stores } of entries) stores.add(value)
   }
@@ -77,10 +78,14 @@ export class Ledger {
   readonly #known = new WeakMap<AsyncLocalStorage<unknown>, LedgerEntry>()
   readonly #scopes = new Set<WeakRef<BoundaryScope<never>>>()
   readonly #builtin: Exports
+  /** Takes notes beside an operation of the user's. */
+  readonly aside: ReturnType<typeof aside>
   #pruneAt = PRUNED_AT
 
-  constructor(creators: Creators) {
+  /** `failed` is told of an error in what is noted while the user's code runs; that goes on. */
+  constructor(creators: Creators, failed: (error: unknown) => void) {
     this.#creators = creators
+    this.aside = aside(failed)
     const names = { ...asyncHooks, AsyncLocalStorage: recordedBy(this) }
     this.#builtin = { ...names, default: names }
   }
@@ -156,7 +161,8 @@ export class Ledger {
     for (const { promise } of sweepRuns(runs).slice(0, RUNS_ASKED)) {
       const alive = promise.deref()
       const site = alive && sites.get(alive)
-      if (site) this.#uses(users, scriptsOf(site))
+      // An `Error.prepareStackTrace` of the user's may throw.
+      if (site) this.aside(() => this.#uses(users, scriptsOf(site)))
     }
     return [...users.values()]
   }
@@ -257,15 +263,27 @@ export function leftEnabled(entries: LedgerEntry[]): LedgerEntry[] {
 export function openIn(entries: LedgerEntry[], limit = Infinity): Boundary[] {
   return entries.flatMap(({ scope, runs, storage }) => {
     const alive = scope?.deref()
-    if (alive) return alive.state === 'disposed' ? [] : alive.boundaries(limit)
-    const label = (storage.deref() as { name?: string } | undefined)?.name || 'AsyncLocalStorage.run()'
+    if (alive) return alive.state === 'disposed' ? [] : boundariesOf(alive, limit)
+    const name = read(storage.deref(), 'name')
+    const label = typeof name === 'string' && name ? name : 'AsyncLocalStorage.run()'
     const pending = sweepRuns(runs).slice(0, limit)
     return pending.map(({ promise, since }) => {
       const alive = promise.deref()
-      const opened = frames(alive && sites.get(alive))
+      const opened = attempt(
+        () => frames(alive && sites.get(alive)),
+        () => []
+      )
       return { label, since, age: performance.now() - since, opened }
     })
   })
+}
+
+/** A scope that was installed from npm may be of a version that lets its user's label throw. */
+function boundariesOf(scope: BoundaryScope<never>, limit: number): Boundary[] {
+  return attempt(
+    () => scope.boundaries(limit),
+    () => []
+  )
 }
 
 /** How many are open in the same sense. */
@@ -331,18 +349,18 @@ function recordedBy(ledger: Ledger): typeof AsyncLocalStorage {
       super(...args)
       const [options] = args as [{ defaultValue?: unknown }?]
       if (options?.defaultValue !== undefined) defaults.set(this, options.defaultValue)
-      ledger.record(this)
+      ledger.aside(() => ledger.record(this))
     }
 
     override run<R>(store: T, callback: (...args: any[]) => R, ...args: any[]): R {
-      ledger.enters(this, store)
+      ledger.aside(() => ledger.enters(this, store))
       const result = enter({ run: (_, operation) => super.run(store, operation) }, store, () => callback(...args))
-      if (types.isPromise(result)) ledger.pends(this, result, captureSite(this.run))
+      if (types.isPromise(result)) ledger.aside(() => ledger.pends(this, result, captureSite(this.run)))
       return result
     }
 
     override enterWith(store: T): void {
-      ledger.enters(this, store)
+      ledger.aside(() => ledger.enters(this, store))
       super.enterWith(store)
     }
 

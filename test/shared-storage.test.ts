@@ -120,3 +120,39 @@ test('a storage that old code enters again after it was disabled is collected on
     forgotten: [{ file: `${app.root}/maker.ts` }]
   })
 })
+
+describe('what throws while notes are taken is told, and the operation of the user goes on:', () => {
+  const inside = {
+    'a resource of his own with a getter that throws': `
+      class Odd extends AsyncResource { get _repeat(): never { throw new Error('not for you') } }
+      const made = new Odd('Timeout').runInAsyncScope(() => 'made')`,
+    'a message of his own on a channel of Node': `
+      channel('child_process').publish({})
+      const made = 'made'`,
+    'an `Error.stackTraceLimit` that refuses to be set': `
+      const before = Object.getOwnPropertyDescriptor(Error, 'stackTraceLimit')!
+      const storage = new AsyncLocalStorage()
+      const listener = () => {}
+      Object.defineProperty(Error, 'stackTraceLimit', { get: () => 10, set() { throw new Error('not for you') }, configurable: true })
+      let made
+      try {
+        process.on('SIGUSR2', listener).off('SIGUSR2', listener)
+        made = new AsyncLocalStorage().run('ma', () => storage.run('de', () => 'ma' + storage.getStore()))
+        storage.enterWith(undefined)
+      } finally {
+        Object.defineProperty(Error, 'stackTraceLimit', before)
+      }`
+  }
+  test.each(Object.entries(inside))('%s', async (_, body) => {
+    const head = `
+      import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
+      import { channel } from 'node:diagnostics_channel'`
+    const app = await createApp(
+      { 'harness.ts': composing('./maker.ts'), 'maker.ts': service('maker', `${body}\nseq.push(made)`, head) },
+      { trace: true }
+    )
+    expect(await app.next('ready')).toMatchObject({ failed: [] })
+    expect(seq).toContain('made')
+    expect((await app.next('error')).message).toMatch(/^what the harness starts is not fully known: /)
+  })
+})
