@@ -3,11 +3,13 @@ import { url as inspectorUrl } from 'node:inspector'
 import { performance } from 'node:perf_hooks'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { attempt } from './contain.ts'
 import type { Generation } from './creators.ts'
+import { disableEnteredAgain } from './disable.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
 import { clearIdleParsers } from './nodes-own.ts'
 import { outside } from './outside.ts'
-import type { AuditReport, Retainer } from './report.ts'
+import type { AuditReport, Retainer, SharedStorage } from './report.ts'
 import type { Resources } from './resources.ts'
 import { firstLocation, type Location } from './script.ts'
 
@@ -21,6 +23,8 @@ export interface Retired extends Generation {
   storages: LedgerEntry[]
   /** Where the storages were created that it left enabled. */
   forgotten: Location[]
+  /** The storages that have become those of others. */
+  shared: SharedStorage[]
   /** Resolves when its drain ended, for one that was abandoned. */
   abandoned: Promise<unknown> | undefined
   /** Whether its code serves again, in other instances: after a rollback. What it runs then is not left over. */
@@ -35,6 +39,8 @@ export interface Surroundings {
   limits: { audit: boolean; auditHeap: number }
   /** Resolves when no reload runs: a collection blocks the process, which then would be in somebody's way. */
   idle(): Promise<void>
+  /** Takes out of a generation's storages those that living ones have entered by now. */
+  leaveShared(retired: Retired): void
   report(report: AuditReport): void
   /** Told when a look has to wait for a quiet moment, with the size of the heap in MB. */
   waits(megabytes: number): void
@@ -129,13 +135,31 @@ export class Auditor {
       // In a job of its own: what a WeakRef has shown is kept until the job ends.
       this.#around.ledger.sweep()
       if (look > 0) this.#around.ledger.formatSites()
+      for (const retired of waiting) this.#try(() => this.#tidy(retired))
       clearIdleParsers()
       await pause(0)
       collectGarbage()
       await pause(0)
-      waiting = waiting.filter(retired => !this.#settled(retired))
+      waiting = waiting.filter(retired => !this.#try(() => this.#settled(retired)))
     }
-    for (const retired of waiting) this.#verdict(retired, 'retained', this.#retainers(retired))
+    for (const retired of waiting)
+      this.#try(() => this.#verdict(retired, 'retained', this.#try(() => this.#retainers(retired)) ?? []))
+  }
+
+  /** What one generation throws does not spoil the look for the others. */
+  #try<T>(look: () => T): T | undefined {
+    return attempt(look, error => {
+      this.#around.failed(error)
+      return undefined
+    })
+  }
+
+  /** Leaves to others what they use, and disables what the old code has entered again. */
+  #tidy(retired: Retired): void {
+    if (retired.abandoned) return
+    this.#around.leaveShared(retired)
+    for (const { created } of disableEnteredAgain(retired.storages))
+      if (created && !retired.forgotten.includes(created)) retired.forgotten.push(created)
   }
 
   /** Those that were called retained before are no reason to block the process at every reload that follows. */
@@ -191,7 +215,7 @@ export class Auditor {
   #verdict(retired: Retired, outcome: AuditReport['outcome'], retainers: Retainer[]): void {
     if (this.#stopped || this.#open.get(retired) === outcome) return
     this.#open.set(retired, outcome)
-    const { reload, module, name, generation, instances, storages, forgotten } = retired
+    const { reload, module, name, generation, instances, storages, forgotten, shared } = retired
     const stores = storages.map(({ stores }) => stores.count())
     this.#around.report({
       type: 'audit',
@@ -207,6 +231,7 @@ export class Auditor {
         collected: stores.reduce((sum, { collected }) => sum + collected, 0)
       },
       forgotten,
+      shared,
       retainers
     })
   }

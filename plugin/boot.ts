@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from './audit.ts'
+import { messageOf } from './contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from './cordis.ts'
 import { entryPlugin, Fibers } from './fibers.ts'
 import { Creators } from './creators.ts'
@@ -13,6 +14,7 @@ import type { Limits, Progress, Running, SlowDrain } from './running.ts'
 import type { AuditReport } from './report.ts'
 import { Resources } from './resources.ts'
 import { installStackMapping } from './script.ts'
+import { leaveShared } from './shared.ts'
 import { nameOf } from './targets.ts'
 import type { HarnessHmr } from './service.ts'
 import { anyOf, within } from './within.ts'
@@ -79,8 +81,10 @@ export async function boot(
     return providers.has(id)
   }
   const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
-  const ledger = new Ledger(creators)
-  const resources = new Resources(creators, ledger)
+  const unnoted = (cause: unknown) =>
+    listener.error(new Error(`what the harness starts is not fully known: ${messageOf(cause)}`, { cause }), true)
+  const ledger = new Ledger(creators, unnoted)
+  const resources = new Resources(creators, ledger, unnoted)
   const undo: (() => unknown)[] = [ledger.listen(), resources.listen(trace), installStackMapping()]
   try {
     host = new Host(env, ledger, {
@@ -127,6 +131,7 @@ export async function boot(
       resources,
       limits: { audit, auditHeap },
       idle: () => listener.idle(),
+      leaveShared: retired => leaveShared(retired, { ledger, host, fibers }),
       report: report => listener.audit(report),
       waits: megabytes => listener.auditWaits(megabytes),
       failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)

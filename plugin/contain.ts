@@ -1,4 +1,6 @@
 /** Calls of the user's code that must not reach further than what was called: what it throws is a line of a report. */
+import { setImmediate } from 'node:timers'
+import { outside } from './outside.ts'
 import { within } from './within.ts'
 
 /** Whose turn it is; the tests have one row each. */
@@ -60,6 +62,22 @@ export async function contain(
   }
   if (!(await within(ms, work(), signal))) return [new Error(`${callback}: it has not ended`)]
   return thrown
+}
+
+/**
+ * Runs what is ours in the midst of an operation of the user's (a hook, a listener, a `run`), which goes on whatever that
+ * throws. The first error is told, later and outside of the operation.
+ */
+export function aside(tell: (error: unknown) => void): <T>(work: () => T) => T | undefined {
+  let told = false
+  const later = (error: unknown) => {
+    if (told) return
+    told = true
+    outside(() => setImmediate(tell, error))
+  }
+  const nothing = () => undefined
+  // Where the stack has no room left there may be none to tell it either.
+  return work => attempt(work, error => attempt(() => later(error), nothing) as undefined)
 }
 
 /** The message of whatever was thrown; it may have been made to throw once more. */

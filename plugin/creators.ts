@@ -11,12 +11,13 @@ export interface Generation {
 /** Tells from the current stack which generation a storage, a timer or a server belongs to. */
 export class Creators {
   readonly #isOurs: (script: Script) => boolean
-  readonly #isProvider: (module: string) => boolean
+  /** Whether a module has ever had live plugins. */
+  readonly isProvider: (module: string) => boolean
 
   /** `isOurs` is true for what the harness has evaluated, `isProvider` for modules that have had live plugins. */
   constructor(isOurs: (script: Script) => boolean, isProvider: (module: string) => boolean) {
     this.#isOurs = isOurs
-    this.#isProvider = isProvider
+    this.isProvider = isProvider
   }
 
   /** The harness' scripts on the current stack, innermost first. */
@@ -55,8 +56,8 @@ export class Creators {
    * The nearest provider module, not the library module that happens to say `new`. Asked late: a module is known to be a
    * provider's when its plugin is applied, which may be after it has created something.
    */
-  ownerOf(creators: readonly Script[]): Generation | undefined {
-    const owner = creators.find(({ file }) => this.#isProvider(file)) ?? creators[0]
+  ownerOf(creators: readonly Pick<Script, 'file' | 'version'>[]): Generation | undefined {
+    const owner = creators.find(({ file }) => this.isProvider(file)) ?? creators[0]
     return owner && { module: owner.file, generation: owner.version }
   }
 }

@@ -3,10 +3,11 @@ import type { Change } from './change.ts'
 import type { Closing } from './close.ts'
 import { attempt, thrownBy } from './contain.ts'
 import { isUnloading, isWithin } from './fibers.ts'
-import { leftEnabled, type LedgerEntry } from './ledger.ts'
+import { countOpen, leftEnabled, type LedgerEntry } from './ledger.ts'
 import type { ProviderReport } from './report.ts'
 import type { Running } from './running.ts'
 import type { BoundaryScope, Drained } from './scope.ts'
+import { handOver } from './shared.ts'
 import type { Steps } from './steps.ts'
 import { retire, type Target } from './targets.ts'
 
@@ -26,7 +27,7 @@ export async function disable(change: Change, running: Running, steps: Steps): P
   change.disposed = host.hot.hasDisposers(plan.modules)
   steps.failed(await host.hot.dispose(plan.modules))
   for (const [i, target] of going.targets.entries()) {
-    change.retired.push(disableTarget(target, report.providers[i]!, closing, running, steps))
+    change.retired.push(disableTarget(target, report.providers[i]!, change, running, steps))
   }
   if (!isDrained) {
     const late = [...going.dependents].filter(isUnloading)
@@ -37,13 +38,14 @@ export async function disable(change: Change, running: Running, steps: Steps): P
 }
 
 /** Disables what a provider has left enabled, unless its drain goes on, and says what became of its boundaries. */
-function disableTarget(target: Target, report: ProviderReport, closing: Closing, { ledger }: Running, steps: Steps) {
+function disableTarget(target: Target, report: ProviderReport, change: Change, running: Running, steps: Steps) {
+  const closing = change.closing!
   const abandoned = target.instances.some(({ fiber }) => isWithin(fiber, closing.going))
   Object.assign(report, { boundaries: countBoundaries(target.scopes, closing), abandoned })
-  const storages = ledger.entriesOf(target)
-  const { forgotten, failed } = abandoned ? { forgotten: [], failed: [] } : disableStorages(storages)
+  const { own, shared } = handOver(running.ledger.entriesOf(target), target, running, new Set(change.plan.modules))
+  const { forgotten, failed } = abandoned ? { forgotten: [], failed: [] } : disableStorages(own)
   steps.failed(failed)
-  return retire(target, steps.report.id, storages, forgotten, abandoned ? closing.gone : undefined)
+  return { ...retire(target, steps.report.id, own, forgotten, abandoned ? closing.gone : undefined), shared }
 }
 
 /**
@@ -61,6 +63,12 @@ export function disableStorages(entries: LedgerEntry[]): { forgotten: LedgerEntr
     )
   }
   return { forgotten, failed }
+}
+
+/** Disables once more what a retired generation has entered since, where that has ended: it would be kept for ever. */
+export function disableEnteredAgain(entries: LedgerEntry[]): LedgerEntry[] {
+  const again = entries.filter(entry => !entry.scope && entry.enabled && countOpen([entry]) === 0)
+  return disableStorages(again).forgotten
 }
 
 /** What became of the boundaries of `scopes`. */

@@ -13,10 +13,11 @@ import {
   type ScopeListener,
   type Site
 } from './scope.ts'
-import type { Creators, Generation } from './creators.ts'
+import { aside, attempt, read } from './contain.ts'
+import { type Creators, type Generation, generationKey, isSameGeneration } from './creators.ts'
 import type { Exports } from './host.ts'
 import type { Count } from './report.ts'
-import { type Location, locateScript, type Script } from './script.ts'
+import { type Location, locateScript, type Script, scriptsOf } from './script.ts'
 
 /** One storage, held weakly. */
 export interface LedgerEntry {
@@ -34,6 +35,11 @@ export interface LedgerEntry {
   stores: Stores
   /** Whether it was entered and not disabled since. */
   enabled: boolean
+  /** How often it was entered, and by whom, as far as that was looked at. */
+  entered: number
+  users: Map<string, Generation>
+  /** Whose it has become, when its creator retired and it was shared. */
+  owner: Generation | undefined
 }
 
 /** Held weakly, and the site by its promise: neither they nor the functions on its stack are ours to keep. */
@@ -49,13 +55,17 @@ const defaults = new WeakMap<AsyncLocalStorage<unknown>, unknown>()
 
 /** Among so many runs of one storage the settled ones are looked for, or among twice as many as went on then. */
 const RUNS_SWEPT_AT = 64
+/** So many times it is noted who enters a storage, and then once in as many: a stack costs as much as twenty runs. */
+const ENTRIES_NOTED = 64
+/** So many pending runs of a storage are asked who began them. */
+const RUNS_ASKED = 64
 /** Among so many storages those that are gone are looked for. */
 const PRUNED_AT = 64
 
 /** The process-wide slot holds one function; several harnesses in a process (tests, mostly) share it. */
 const ledgers = new Set<Ledger>()
 const announce: ScopeListener = (scope, storage) => {
-  const entries = [...ledgers].flatMap(ledger => ledger.record(storage, scope) ?? [])
+  const entries = [...ledgers].flatMap(ledger => ledger.aside(() => ledger.record(storage, scope)) ?? [])
   return value => {
     for (const { stores } of entries) stores.add(value)
   }
@@ -68,10 +78,14 @@ export class Ledger {
   readonly #known = new WeakMap<AsyncLocalStorage<unknown>, LedgerEntry>()
   readonly #scopes = new Set<WeakRef<BoundaryScope<never>>>()
   readonly #builtin: Exports
+  /** Takes notes beside an operation of the user's. */
+  readonly aside: ReturnType<typeof aside>
   #pruneAt = PRUNED_AT
 
-  constructor(creators: Creators) {
+  /** `failed` is told of an error in what is noted while the user's code runs; that goes on. */
+  constructor(creators: Creators, failed: (error: unknown) => void) {
     this.#creators = creators
+    this.aside = aside(failed)
     const names = { ...asyncHooks, AsyncLocalStorage: recordedBy(this) }
     this.#builtin = { ...names, default: names }
   }
@@ -112,7 +126,10 @@ export class Ledger {
       runs: [],
       sweepRunsAt: RUNS_SWEPT_AT,
       stores: new Stores(),
-      enabled: false
+      enabled: false,
+      entered: 0,
+      users: new Map(),
+      owner: undefined
     }
     this.#known.set(storage, entry)
     this.#entries.add(entry)
@@ -122,12 +139,37 @@ export class Ledger {
 
   /** The storages that belong to a generation and are still alive, or not yet known to be collected. */
   entriesOf(generation: Generation): LedgerEntry[] {
-    return [...this.#entries].filter(({ creators }) => this.#creators.isBy(creators, generation))
+    return [...this.#entries].filter(entry => {
+      const owner = this.ownerOf(entry)
+      return owner !== undefined && isSameGeneration(owner, generation)
+    })
   }
 
   /** The generation that a storage belongs to. */
-  ownerOf({ creators }: LedgerEntry): Generation | undefined {
-    return this.#creators.ownerOf(creators)
+  ownerOf({ creators, owner }: LedgerEntry): Generation | undefined {
+    return owner ?? this.#creators.ownerOf(creators)
+  }
+
+  /** Whether a module has ever had live plugins. */
+  isProvider(module: string): boolean {
+    return this.#creators.isProvider(module)
+  }
+
+  /** The generations that have entered a storage; a scope is its provider's, whoever enters it. */
+  usersOf({ users, runs, scope }: LedgerEntry): Generation[] {
+    if (scope) return []
+    for (const { promise } of sweepRuns(runs).slice(0, RUNS_ASKED)) {
+      const alive = promise.deref()
+      const site = alive && sites.get(alive)
+      // An `Error.prepareStackTrace` of the user's may throw.
+      if (site) this.aside(() => this.#uses(users, scriptsOf(site)))
+    }
+    return [...users.values()]
+  }
+
+  #uses(users: LedgerEntry['users'], scripts: readonly Pick<Script, 'file' | 'version'>[]): void {
+    const user = this.#creators.ownerOf(scripts)
+    if (user) users.set(generationKey(user), user)
   }
 
   /** Every storage that is alive now. */
@@ -151,6 +193,8 @@ export class Ledger {
     // Some lines leave a `run` by entering what was there before it: nothing, at the outermost.
     if (!entry || store === undefined) return
     entry.enabled = true
+    if (!entry.scope && (entry.entered++ < ENTRIES_NOTED || entry.entered % ENTRIES_NOTED === 0))
+      this.#uses(entry.users, this.#creators.onStack())
     // What a scope enters its storage with is its own; it tells what that stands for.
     if (!entry.scope) entry.stores.add(store)
   }
@@ -219,15 +263,27 @@ export function leftEnabled(entries: LedgerEntry[]): LedgerEntry[] {
 export function openIn(entries: LedgerEntry[], limit = Infinity): Boundary[] {
   return entries.flatMap(({ scope, runs, storage }) => {
     const alive = scope?.deref()
-    if (alive) return alive.state === 'disposed' ? [] : alive.boundaries(limit)
-    const label = (storage.deref() as { name?: string } | undefined)?.name || 'AsyncLocalStorage.run()'
+    if (alive) return alive.state === 'disposed' ? [] : boundariesOf(alive, limit)
+    const name = read(storage.deref(), 'name')
+    const label = typeof name === 'string' && name ? name : 'AsyncLocalStorage.run()'
     const pending = sweepRuns(runs).slice(0, limit)
     return pending.map(({ promise, since }) => {
       const alive = promise.deref()
-      const opened = frames(alive && sites.get(alive))
+      const opened = attempt(
+        () => frames(alive && sites.get(alive)),
+        () => []
+      )
       return { label, since, age: performance.now() - since, opened }
     })
   })
+}
+
+/** A scope that was installed from npm may be of a version that lets its user's label throw. */
+function boundariesOf(scope: BoundaryScope<never>, limit: number): Boundary[] {
+  return attempt(
+    () => scope.boundaries(limit),
+    () => []
+  )
 }
 
 /** How many are open in the same sense. */
@@ -293,18 +349,18 @@ function recordedBy(ledger: Ledger): typeof AsyncLocalStorage {
       super(...args)
       const [options] = args as [{ defaultValue?: unknown }?]
       if (options?.defaultValue !== undefined) defaults.set(this, options.defaultValue)
-      ledger.record(this)
+      ledger.aside(() => ledger.record(this))
     }
 
     override run<R>(store: T, callback: (...args: any[]) => R, ...args: any[]): R {
-      ledger.enters(this, store)
+      ledger.aside(() => ledger.enters(this, store))
       const result = enter({ run: (_, operation) => super.run(store, operation) }, store, () => callback(...args))
-      if (types.isPromise(result)) ledger.pends(this, result, captureSite(this.run))
+      if (types.isPromise(result)) ledger.aside(() => ledger.pends(this, result, captureSite(this.run)))
       return result
     }
 
     override enterWith(store: T): void {
-      ledger.enters(this, store)
+      ledger.aside(() => ledger.enters(this, store))
       super.enterWith(store)
     }
 

@@ -99,6 +99,14 @@ export interface Retainer {
   path?: string[]
 }
 
+/** A storage that a living generation shares with one that was retired. */
+export interface SharedStorage {
+  /** Where it was created. */
+  location?: Location
+  /** Those who live, with their generations, e.g. `"audit 2"`. */
+  by: string
+}
+
 /** What became of one retired generation, JSON-safe. */
 export interface AuditReport {
   type: 'audit'
@@ -116,6 +124,8 @@ export interface AuditReport {
   stores: Count
   /** Where the storages were created that it did not disable; that was done for it. */
   forgotten: Location[]
+  /** The storages that it created and others have entered who live: they have become theirs, and are not counted. */
+  shared: SharedStorage[]
   /** What it has left running, and what keeps it, as far as that is known without a search through the heap. */
   retainers: Retainer[]
 }
@@ -176,7 +186,7 @@ export function reloadLine(report: ReloadReport, root: string): string {
 
 /** The line of an audit, e.g. `collected agents 4  1 storage, 3 stores, 1 instance`. */
 export function auditLine({ outcome, name, generation, ...report }: AuditReport, root: string): string {
-  const { storages, stores, instances, forgotten, retainers } = report
+  const { storages, stores, instances, forgotten, shared, retainers } = report
   const counts = [
     count(storages, outcome, 'storage'),
     // Who else holds what was carried is no concern of this line, unless nobody does.
@@ -184,7 +194,11 @@ export function auditLine({ outcome, name, generation, ...report }: AuditReport,
     count(instances, outcome, 'instance')
   ].filter(Boolean)
   const places = forgotten.map(location => colors.cyan(place(location, root)))
-  const notes = places.length > 0 ? `  ${colors.dim('disabled for it:')} ${places.join(', ')}` : ''
+  const disabled = places.length > 0 ? `  ${colors.dim('disabled for it:')} ${places.join(', ')}` : ''
+  const users = shared.map(({ location, by }) =>
+    [location && colors.cyan(place(location, root)), colors.dim(`with ${by}`)].filter(Boolean).join(' ')
+  )
+  const notes = disabled + (users.length > 0 ? `  ${colors.dim('shared:')} ${users.join(', ')}` : '')
   const named = retainers.map(retainer => `\n  ${retainerLine(retainer, root)}`).join('')
   const head = [`${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}`, counts.join(', ')]
     .filter(Boolean)

@@ -9,6 +9,7 @@
 import { createHook } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { performance } from 'node:perf_hooks'
+import { aside, attempt } from './contain.ts'
 import { type Creators, type Generation, generationKey } from './creators.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { makeNodesOwn } from './nodes-own.ts'
@@ -51,6 +52,7 @@ const SWEPT_AT = 256
 export class Resources {
   readonly #creators: Creators
   readonly #ledger: Ledger
+  readonly #aside: ReturnType<typeof aside>
   readonly #all = new Set<Resource>()
   #sweepAt = SWEPT_AT
   /** Servers that do not listen yet. */
@@ -58,7 +60,9 @@ export class Resources {
   #second = 0
   #shortTimers = 0
 
-  constructor(creators: Creators, ledger: Ledger) {
+  /** `failed` is told of an error in what is noted while the user's code runs; that goes on. */
+  constructor(creators: Creators, ledger: Ledger, failed: (error: unknown) => void) {
+    this.#aside = aside(failed)
     this.#creators = creators
     this.#ledger = ledger
   }
@@ -75,16 +79,14 @@ export class Resources {
 
   /** What a generation started and had to end, and has not. */
   leftBy(generation: Generation): Retainer[] {
-    return this.#name(
-      (entry, resource) => entry.kind.isOwned(resource, entry.by) && this.#creators.isBy(entry.creators, generation)
-    )
+    return this.#name((entry, resource) => isOwned(entry, resource) && this.#creators.isBy(entry.creators, generation))
   }
 
   /** What packages started on a generation's behalf: it may be another's too, but may be what keeps the generation. */
   startedFor(generation: Generation): Retainer[] {
     return this.#name(
       (entry, resource) =>
-        entry.by === 'package' && entry.kind.isOwned(resource, 'own') && this.#creators.isBy(entry.creators, generation)
+        entry.by === 'package' && isOwned(entry, resource, 'own') && this.#creators.isBy(entry.creators, generation)
     )
   }
 
@@ -97,9 +99,9 @@ export class Resources {
   starters(): Generation[] {
     this.#sweep()
     const found = new Map<string, Generation>()
-    for (const { ref, kind, by, creators } of this.#all) {
-      const resource = ref.deref()
-      const owner = resource && kind.isOwned(resource, by) ? this.#creators.ownerOf(creators) : undefined
+    for (const entry of this.#all) {
+      const resource = entry.ref.deref()
+      const owner = resource && isOwned(entry, resource) ? this.#creators.ownerOf(entry.creators) : undefined
       if (owner) found.set(generationKey(owner), owner)
     }
     return [...found.values()]
@@ -112,7 +114,8 @@ export class Resources {
       const resource = entry.ref.deref()
       if (!resource || !concerns(entry, resource)) continue
       const { kind, creators, by } = entry
-      const what = typeof kind.what === 'string' ? kind.what : kind.what(resource)
+      const what = ask(() => (typeof kind.what === 'string' ? kind.what : kind.what(resource)))
+      if (!what) continue
       const [at] = creators
       const location = (entry.location ??= at && locateScript(at))
       // One socket is several handles.
@@ -124,7 +127,7 @@ export class Resources {
   #sweep(): void {
     for (const resource of this.#all) {
       const alive = resource.ref.deref()
-      if (!alive || !resource.kind.isAlive(alive)) this.#all.delete(resource)
+      if (!alive || !ask(() => resource.kind.isAlive(alive))) this.#all.delete(resource)
     }
     this.#sweepAt = Math.max(SWEPT_AT, this.#all.size * 2)
   }
@@ -156,8 +159,10 @@ export class Resources {
       init: (_, type, __, resource) => {
         const kind = BY_TYPE[type]
         if (!kind) return
-        if (kind === TIMER && isShort(resource as Timer)) this.#noteShort(resource)
-        else this.#note(this.#look(resource, kind))
+        this.#aside(() => {
+          if (kind === TIMER && isShort(resource as Timer)) this.#noteShort(resource)
+          else this.#note(this.#look(resource, kind))
+        })
       },
       ...UNTRACKED
     }).enable()
@@ -175,7 +180,7 @@ export class Resources {
 
   #listenToListeners(): () => void {
     const noted = (event: string | symbol, listener: (...args: unknown[]) => void) =>
-      this.#note(this.#look(listener, listenerOf(event), '_addListener'))
+      this.#aside(() => this.#note(this.#look(listener, listenerOf(event), '_addListener')))
     process.on('newListener', noted)
     return () => process.off('newListener', noted)
   }
@@ -194,10 +199,20 @@ export class Resources {
     const listens = (message: unknown) => this.#note(this.#starting.get((message as { server: object }).server))
     const all = [...channels, ['tracing:net.server.listen:asyncEnd', listens] as const]
     return all.map(([channel, told]) => {
-      subscribe(channel, told)
-      return () => unsubscribe(channel, told)
+      const contained = (message: unknown) => this.#aside(() => told(message))
+      subscribe(channel, contained)
+      return () => unsubscribe(channel, contained)
     })
   }
+}
+
+/** What a kind says of a resource; one that cannot be asked (a getter of the user's throws) is not named. */
+function ask<T>(question: () => T): T | undefined {
+  return attempt(question, () => undefined)
+}
+
+function isOwned({ kind, by }: Resource, resource: object, as: Starter = by): boolean {
+  return ask(() => kind.isOwned(resource, as)) ?? false
 }
 
 /** What Node's types do not know yet. */

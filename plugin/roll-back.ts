@@ -5,6 +5,7 @@ import { successor } from './fibers.ts'
 import type { Stage } from './host.ts'
 import { type Replacement, restore } from './install.ts'
 import type { Running } from './running.ts'
+import { handOver } from './shared.ts'
 import type { Steps } from './steps.ts'
 import { retire } from './targets.ts'
 import { within } from './within.ts'
@@ -40,17 +41,18 @@ export async function rollBack(change: Change, running: Running, steps: Steps): 
 }
 
 /** What the new versions have created has to be gone too. */
-function retireNew({ going, created }: Change, { host, ledger, auditor }: Running, steps: Steps): void {
+function retireNew({ going, created, plan }: Change, running: Running, steps: Steps): void {
+  const { host, ledger, auditor } = running
   for (const { module, name, generation } of going.targets) {
     const version = host.version(host.exports(module))
     // They were never in place.
     if (version === generation) continue
     const failed = { module, name, generation: version }
-    const storages = ledger.entriesOf(failed)
-    const disabled = disableStorages(storages)
+    const { own, shared } = handOver(ledger.entriesOf(failed), failed, running, new Set(plan.modules))
+    const disabled = disableStorages(own)
     steps.failed(disabled.failed)
     const objects = created.get(module) ?? []
-    auditor.add(retire({ ...failed, objects }, steps.report.id, storages, disabled.forgotten))
+    auditor.add({ ...retire({ ...failed, objects }, steps.report.id, own, disabled.forgotten), shared })
   }
 }
 

@@ -10,6 +10,7 @@ import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { Running } from './running.ts'
 import type { BoundaryScope } from './scope.ts'
 import type { Location } from './script.ts'
+import { leaveShared } from './shared.ts'
 
 /** One module that is replaced, as it runs before the reload. */
 export interface Target {
@@ -102,6 +103,7 @@ export function retire(
     instances: objects,
     storages,
     forgotten: placesOf(forgotten),
+    shared: [],
     abandoned,
     serves: false
   }
@@ -129,10 +131,11 @@ function keepShared(retired: Retired, fibers: Fibers): void {
 }
 
 /** Disables, after the end of a drain that was abandoned, what the generation has not disabled itself by then. */
-function disableLate(retired: Retired): void {
-  retired.abandoned = retired.abandoned?.then(() =>
+function disableLate(retired: Retired, running: Running): void {
+  retired.abandoned = retired.abandoned?.then(() => {
+    leaveShared(retired, running)
     retired.forgotten.push(...placesOf(disableStorages(retired.storages).forgotten))
-  )
+  })
 }
 
 function placesOf(entries: LedgerEntry[]): Location[] {
@@ -156,7 +159,7 @@ function scopesOf(entries: LedgerEntry[]): BoundaryScope<never>[] {
 export function audit(retired: Retired[], id: number, running: Running): void {
   for (const generation of retired) {
     keepShared(generation, running.fibers)
-    if (!generation.serves) disableLate(generation)
+    if (!generation.serves) disableLate(generation, running)
     running.auditor.add(generation)
   }
   for (const stray of straysOf(id, running)) running.auditor.add(stray)

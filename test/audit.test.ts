@@ -36,6 +36,7 @@ describe('the audit', () => {
       storages: { created: 1, collected: 1 },
       stores: { created: 0, collected: 0 },
       forgotten: [],
+      shared: [],
       retainers: []
     })
     expect(app.lines.at(-1)).toContain('collected agents 1  1 storage, 1 instance')

@@ -76,6 +76,7 @@ describe('the line of an audit', () => {
     storages: { created: 2, collected: 2 },
     stores: { created: 0, collected: 0 },
     forgotten: [],
+    shared: [],
     retainers: []
   }
   const lineOf = (changes: Partial<AuditReport>) =>

@@ -132,6 +132,7 @@ describe('a tally', () => {
     storages: { created: 2, collected: 2 * collected },
     stores: { created: 0, collected: 0 },
     forgotten: [],
+    shared: [],
     retainers: []
   })
   const reload = (id: number, ms: number, more: Partial<ReloadReport> = {}): ReloadReport => ({
