@@ -30,9 +30,11 @@ export interface Planning {
 }
 
 /** Finds what a cause reaches. Only modules whose code has changed count, unless they are named. */
-export async function planOf({ files, modules }: Cause, planning: Planning): Promise<ReloadPlan> {
+export async function planOf({ files, modules, frozen }: Cause, planning: Planning): Promise<ReloadPlan> {
   const { host } = planning
-  const ids = files.flatMap(file => host.modulesOf(file))
+  // What goes on with the code that runs is not replaced by it: Vite cannot read any more that it only imports a file.
+  const goOn = new Set(frozen.flatMap(file => host.modulesOf(file)))
+  const ids = files.flatMap(file => host.modulesOf(file)).filter(id => !goOn.has(id))
   if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: reason('unused') }
   const changed = modules.filter(id => host.exports(id))
   for (const id of ids) if (await host.isChanged(id)) changed.push(id)
