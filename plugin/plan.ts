@@ -58,8 +58,12 @@ export function reach(changed: string[], { entry, host, fibers }: Planning): Rel
   switch (plan.kind) {
     case 'ignored':
       return plan
-    case 'reload':
-      return { ...plan, roots: host.inOrder([...plan.providers, ...plan.accepted.map(({ dep }) => dep)]) }
+    case 'reload': {
+      // Where a fresh start would come to them from what stays: a cycle is entered at the same module.
+      const entered = [...plan.modules].filter(id => host.importers(id).some(other => !plan.modules.has(other)))
+      const roots = new Set([...entered, ...plan.providers, ...plan.accepted.map(({ dep }) => dep)])
+      return { ...plan, roots: host.inOrder(roots, entry) }
+    }
     case 'restart':
       return { ...plan, modules: new Set(host.modules()), roots: [entry], accepted: [] }
     default:
