@@ -61,8 +61,6 @@ export class Host {
   readonly #sources: Sources
   readonly #evaluations = new WeakMap<Exports, Evaluation>()
   readonly #definers = new WeakMap<object, string>()
-  /** The files that were evaluated, by when that began first. */
-  readonly #order = new Map<string, number>()
   /** By file. Several hosts of one process count together, so that no two evaluations of a file have the same number. */
   readonly #versions = new Map<string, Set<number>>()
   readonly #modules = new ModuleCacheMap()
@@ -140,12 +138,24 @@ export class Host {
 
   /** The files of the modules that are evaluated here. */
   files(): string[] {
-    return [...this.#order.keys()]
+    return [...this.#versions.keys()]
   }
 
-  /** Modules in the order in which they were first evaluated: with cycles, another order gives another result. */
-  inOrder(ids: Iterable<string>): string[] {
-    return [...ids].toSorted((a, b) => (this.#order.get(a) ?? Infinity) - (this.#order.get(b) ?? Infinity))
+  /** Modules in the order in which an import of `entry` comes to them: with cycles, another order gives another result. */
+  inOrder(ids: Iterable<string>, entry: string): string[] {
+    const missing = new Set(ids)
+    // One has no order to look for.
+    if (missing.size === 1) return [...missing]
+    const found: string[] = []
+    const seen = new Set<string>()
+    for (const stack = [entry]; stack.length > 0 && missing.size > 0;) {
+      const id = stack.pop()!
+      if (seen.has(id)) continue
+      seen.add(id)
+      if (missing.delete(id)) found.push(id)
+      stack.push(...this.imports(id).toReversed())
+    }
+    return [...found, ...missing]
   }
 
   /** The exports of a running module. */
@@ -296,7 +306,6 @@ export class Host {
         const { map, signature } = this.#sources.take(code)
         const { name, version } = nameScript(file, map)
         this.#evaluations.set(exports, { file, version, signature })
-        if (!this.#order.has(file)) this.#order.set(file, this.#order.size)
         this.#versions.set(file, (this.#versions.get(file) ?? new Set()).add(version))
         // A debugger finds the source through the code itself; without one that is only work.
         return { name, code: map && inspectorUrl() ? `${code}\n//# sourceMappingURL=${mapUrl(map)}` : code }

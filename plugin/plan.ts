@@ -30,9 +30,11 @@ export interface Planning {
 }
 
 /** Finds what a cause reaches. Only modules whose code has changed count, unless they are named. */
-export async function planOf({ files, modules }: Cause, planning: Planning): Promise<ReloadPlan> {
+export async function planOf({ files, modules, frozen }: Cause, planning: Planning): Promise<ReloadPlan> {
   const { host } = planning
-  const ids = files.flatMap(file => host.modulesOf(file))
+  // What goes on with the code that runs is not replaced by it: Vite cannot read any more that it only imports a file.
+  const goOn = new Set(frozen.flatMap(file => host.modulesOf(file)))
+  const ids = files.flatMap(file => host.modulesOf(file)).filter(id => !goOn.has(id))
   if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: reason('unused') }
   const changed = modules.filter(id => host.exports(id))
   for (const id of ids) if (await host.isChanged(id)) changed.push(id)
@@ -56,8 +58,12 @@ export function reach(changed: string[], { entry, host, fibers }: Planning): Rel
   switch (plan.kind) {
     case 'ignored':
       return plan
-    case 'reload':
-      return { ...plan, roots: host.inOrder([...plan.providers, ...plan.accepted.map(({ dep }) => dep)]) }
+    case 'reload': {
+      // Where a fresh start would come to them from what stays: a cycle is entered at the same module.
+      const entered = [...plan.modules].filter(id => host.importers(id).some(other => !plan.modules.has(other)))
+      const roots = new Set([...entered, ...plan.providers, ...plan.accepted.map(({ dep }) => dep)])
+      return { ...plan, roots: host.inOrder(roots, entry) }
+    }
     case 'restart':
       return { ...plan, modules: new Set(host.modules()), roots: [entry], accepted: [] }
     default:

@@ -3,6 +3,7 @@ import vm from 'node:vm'
 import { ViteNodeRunner } from 'vite-node/client'
 import { normalizeModuleId } from 'vite-node/utils'
 import type { Exports } from './host.ts'
+import { resolveImport } from './import-meta.ts'
 
 /** What a runner is made of. */
 export interface RunnerParts {
@@ -13,7 +14,7 @@ export interface RunnerParts {
   nameScript(file: string, code: string, exports: Exports): { name: string; code: string }
 }
 
-/** vite-node's runner, with a name per version, with Vite's `import.meta.env`, and with the ledger's AsyncLocalStorage. */
+/** vite-node's runner, with a name per version, with Vite's and Node's `import.meta`, and with the ledger's AsyncLocalStorage. */
 export class Runner extends ViteNodeRunner {
   readonly #parts: RunnerParts
 
@@ -32,7 +33,10 @@ export class Runner extends ViteNodeRunner {
       (specifier: string) => builtin(specifier)?.['default'] ?? require(specifier),
       require
     )
-    context['__vite_ssr_import_meta__'].env = env
+    const meta = context['__vite_ssr_import_meta__']
+    // A version is no URL of its own: `?v=` is in names of scripts only.
+    const resolve = (specifier: unknown) => resolveImport(String(specifier), meta.filename)
+    Object.assign(meta, { env, main: false, resolve })
     return context
   }
 
