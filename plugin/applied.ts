@@ -51,6 +51,7 @@ export class Applied {
       return now().dispose()
     }
     // Cordis' own would keep the first fiber as long as the caller keeps the handle.
+    // oxlint-disable-next-line unicorn/no-thenable -- the handle is one, as Cordis has made it
     Object.defineProperty(handle, 'then', {
       configurable: true,
       writable: true,

@@ -2,19 +2,12 @@
 import * as asyncHooks from 'node:async_hooks'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { types } from 'node:util'
-import {
-  type Boundary,
-  type BoundaryScope,
-  captureSite,
-  enter,
-  frames,
-  isPending,
-  SCOPE_SLOT,
-  type ScopeListener,
-  type Site
-} from './scope.ts'
+import { enter } from './context/enter.ts'
+import { isPending } from './context/promise-state.ts'
+import { captureSite, frames, type Site } from './context/site.ts'
 import { aside, attempt, read } from './contain.ts'
 import { type Creators, type Generation, generationKey, isSameGeneration } from './creators.ts'
+import { type Boundary, type BoundaryScope, SCOPE_SLOT, type ScopeListener } from './scope.ts'
 import type { Exports } from './host.ts'
 import type { Count } from './report.ts'
 import { type Location, locateScript, type Script, scriptsOf } from './script.ts'

@@ -1,15 +1,10 @@
-/**
- * An async-context carrier with an end, for code that is replaced while its callers live on.
- *
- * Why the settlement of a boundary is looked at and never subscribed to: any `then` marks the promise as handled, so a
- * rejection that nobody awaits would vanish instead of reaching Node's `unhandledRejection`, and a second reaction cuts
- * the async stack trace of the caller. Node shows a promise's state through `util.inspect`; the moment of settlement,
- * needed only while a drain waits, comes from `v8.promiseHooks`. Neither touches `then`, `constructor` or the species.
- */
-import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
+/** An async-context carrier with an end, for code that is replaced while its callers live on. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { performance } from 'node:perf_hooks'
-import { inspect, types } from 'node:util'
-import { promiseHooks } from 'node:v8'
+import { types } from 'node:util'
+import { enter } from './context/enter.ts'
+import { type Run, Runs } from './context/runs.ts'
+import { captureSite, frames } from './context/site.ts'
 
 /** Options of {@link BoundaryScope}. */
 export interface BoundaryScopeOptions<T> {
@@ -21,7 +16,7 @@ export interface BoundaryScopeOptions<T> {
 
 /** One open boundary, as {@link BoundaryScope.boundaries} lists it. */
 export interface Boundary {
-  /** `label(value)` of the scope's options, `"cleared"` for a boundary that hides the inherited value. */
+  /** `label(value)` of the scope's options on one line, `"cleared"` for a boundary that hides the inherited value. */
   label: string
   /** When it was opened, as `performance.now()` counts. */
   since: number
@@ -52,20 +47,7 @@ export type ScopeListener = (
   storage: AsyncLocalStorage<unknown>
 ) => ((value: unknown) => void) | undefined
 
-/** One call of `run()`. It alone goes into the storage; the carried value stays in the scope, which can forget it. */
-interface Run {
-  open: boolean
-  parent: Run | undefined
-  since: number
-  promise: Promise<unknown> | undefined
-  unwatch: (() => void) | undefined
-  site: Site | undefined
-}
-
 type State = 'open' | 'closed' | 'disposed'
-
-/** Below this many boundaries nobody looks whether some have settled, unless asked. */
-const SWEEP_AT = 16
 
 /**
  * Carries a value through an asynchronous operation, and ends: see the RFC on initiating-agent scope, "Decision".
@@ -76,11 +58,9 @@ export class BoundaryScope<T extends {}> {
   readonly name: string
   readonly #label: ((value: T) => string) | undefined
   readonly #storage = new AsyncLocalStorage<Run>()
-  readonly #runs = new Set<Run>()
+  readonly #runs = new Runs()
   #values: WeakMap<Run, T> | undefined = new WeakMap()
   #state: State = 'open'
-  #sweepAt = SWEEP_AT
-  #quiet: { promise: Promise<void>; resolve: () => void } | undefined
   #disposal: Promise<void> | undefined
   readonly #carried: ((value: unknown) => void) | undefined = undefined
 
@@ -126,11 +106,12 @@ export class BoundaryScope<T extends {}> {
     try {
       result = enter(this.#storage, run, operation)
     } catch (error) {
-      this.#close(run)
+      this.#runs.close(run)
       throw error
     }
-    if (!types.isPromise(result)) this.#close(run)
-    else this.#track(run, result)
+    if (!types.isPromise(result)) this.#runs.close(run)
+    // The operation itself may have started the drain that released this run.
+    else if (run.open) this.#runs.track(run, result, captureSite(this.run))
     return result
   }
 
@@ -146,15 +127,15 @@ export class BoundaryScope<T extends {}> {
    */
   async drain(): Promise<Drained> {
     this.#valuesOrThrow()
-    this.#sweep()
+    this.#runs.sweep()
     let released = 0
     for (let run = this.#storage.getStore(); run; run = run.parent) {
       if (!run.open) continue
-      this.#close(run)
+      this.#runs.close(run)
       released++
     }
     const drained = this.#runs.size
-    if (drained > 0) await this.#quiescence()
+    await this.#runs.quiescence()
     return { drained, released }
   }
 
@@ -173,7 +154,6 @@ export class BoundaryScope<T extends {}> {
 
   /** How many boundaries are open now; 0 after disposal. */
   get size(): number {
-    this.#sweep()
     return this.#runs.size
   }
 
@@ -183,78 +163,32 @@ export class BoundaryScope<T extends {}> {
    */
   boundaries(limit = Infinity): Boundary[] {
     const values = this.#valuesOrThrow()
-    this.#sweep()
     const now = performance.now()
-    return [...this.#runs].slice(0, limit).map(run => {
-      const value = values.get(run)
-      return {
-        label: value === undefined ? 'cleared' : (this.#label?.(value) ?? this.name),
-        since: run.since,
-        age: now - run.since,
-        opened: frames(run.site)
-      }
-    })
+    const runs = this.#runs.list().slice(0, limit)
+    return runs.map(run => ({
+      label: this.#labelOf(values.get(run)),
+      since: run.since,
+      age: now - run.since,
+      opened: frames(run.site)
+    }))
+  }
+
+  #labelOf(value: T | undefined): string {
+    if (value === undefined) return 'cleared'
+    try {
+      return printable(this.#label?.(value) ?? this.name)
+    } catch {
+      return printable(`${this.name} (its label failed)`)
+    }
   }
 
   #open(value: T | undefined): Run {
-    const run: Run = {
-      open: true,
-      parent: this.#storage.getStore(),
-      since: performance.now(),
-      promise: undefined,
-      unwatch: undefined,
-      site: undefined
-    }
-    skipClosedParents(run)
+    const run = this.#runs.open(this.#storage.getStore())
     if (value !== undefined) {
       this.#values!.set(run, value)
       this.#carried?.(value)
     }
-    this.#runs.add(run)
     return run
-  }
-
-  #track(run: Run, promise: Promise<unknown>): void {
-    // The operation itself may have started the drain that released this run.
-    if (!run.open) return
-    run.promise = promise
-    run.site = captureSite(this.run)
-    if (this.#quiet) this.#watch(run)
-    if (this.#runs.size >= this.#sweepAt) {
-      this.#sweep()
-      this.#sweepAt = Math.max(SWEEP_AT, this.#runs.size * 2)
-    }
-  }
-
-  #close(run: Run): void {
-    if (!run.open) return
-    run.open = false
-    run.unwatch?.()
-    run.promise = run.unwatch = run.site = undefined
-    this.#runs.delete(run)
-    if (this.#runs.size > 0) return
-    this.#quiet?.resolve()
-    this.#quiet = undefined
-  }
-
-  #quiescence(): Promise<void> {
-    if (!this.#quiet) {
-      let resolve!: () => void
-      this.#quiet = { promise: new Promise<void>(done => (resolve = done)), resolve }
-      for (const run of this.#runs) this.#watch(run)
-    }
-    return this.#quiet.promise
-  }
-
-  #watch(run: Run): void {
-    if (!run.promise) return
-    if (isPending(run.promise)) run.unwatch = onSettled(run.promise, () => this.#close(run))
-    else this.#close(run)
-  }
-
-  #sweep(): void {
-    for (const run of this.#runs) if (run.promise && !isPending(run.promise)) this.#close(run)
-    for (const run of this.#runs) skipClosedParents(run)
   }
 
   #valuesOrThrow(): WeakMap<Run, T> {
@@ -267,118 +201,7 @@ export class BoundaryScope<T extends {}> {
   }
 }
 
-/** A long chain of boundaries that each start the next must not keep the settled ones alive. */
-function skipClosedParents(run: Run): void {
-  while (run.parent && !run.parent.open) run.parent = run.parent.parent
-}
-
-/**
- * True where an `AsyncLocalStorage` puts the store on the current async resource (async_hooks: Node 22 and older, or
- * `--no-async-context-frame`), found by looking: the flags make the version number a bad witness. A resource that is
- * entered twice shows the second time what was put on it the first; a frame is the same each time.
- */
-function storesOnResource(): boolean {
-  const probe = new AsyncLocalStorage<boolean>()
-  const resource = new AsyncResource('BoundaryScope')
-  resource.runInAsyncScope(() => probe.enterWith(true))
-  const found = resource.runInAsyncScope(() => probe.getStore())
-  probe.disable()
-  return found === true
-}
-
-interface Enterable<S> {
-  run<R>(store: S, operation: () => R): R
-}
-
-/**
- * Enters a storage and leaves no residue in the caller. With AsyncContextFrame `run()` ends by writing the prior store
- * under its key, so a caller that lives on would keep the storage for ever; an AsyncResource gives the caller its own
- * frame back. The older implementation needs no such detour, and pays 15 times for it.
- */
-export const enter: <S, R>(storage: Enterable<S>, store: S, operation: () => R) => R = storesOnResource()
-  ? (storage, store, operation) => storage.run(store, operation)
-  : (storage, store, operation) =>
-      new AsyncResource('BoundaryScope', { requireManualDestroy: true }).runInAsyncScope(() =>
-        storage.run(store, operation)
-      )
-
-/**
- * Whether a promise is pending, without a reaction on it and without a call of its `then`, `constructor` or species.
- * The text that `inspect` returns is the owner's to shape (class names, properties, `inspect.defaultOptions`); the token
- * that it hands to `stylize` for the state alone is not.
- */
-export function isPending(promise: Promise<unknown>): boolean {
-  let pending = false
-  const stylize = (text: string, style: string): string => {
-    if (text === '<pending>' && style === 'special') pending = true
-    return text
-  }
-  try {
-    const quick = {
-      depth: 0,
-      customInspect: false,
-      showProxy: false,
-      getters: false,
-      colors: false,
-      maxStringLength: 0,
-      maxArrayLength: 0,
-      stylize
-    }
-    inspect(promise, quick)
-  } catch {
-    // A property of the promise, what it holds, or a class that throws when asked for its name.
-  }
-  return pending
-}
-
-/** Who waits for which promise, while any scope drains: the only time when the process pays for a promise hook. */
-const waiting = new Map<Promise<unknown>, Set<() => void>>()
-let stopHook: (() => void) | undefined
-
-// Taken now: a drain must end too while a test fakes the global.
-const { queueMicrotask } = globalThis
-
-/** Calls back when `promise` has settled. @returns stops waiting; to be called afterwards too. */
-function onSettled(promise: Promise<unknown>, callback: () => void): () => void {
-  const callbacks = waiting.get(promise) ?? new Set()
-  waiting.set(promise, callbacks.add(callback))
-  stopHook ??= promiseHooks.onSettled(promise => {
-    // The hook comes before the state changes: look again after it, and trust only what is seen.
-    if (waiting.has(promise)) queueMicrotask(() => settle(promise))
-  }) as () => void
-  return () => {
-    callbacks.delete(callback)
-    if (callbacks.size === 0) waiting.delete(promise)
-    if (waiting.size > 0) return
-    stopHook?.()
-    stopHook = undefined
-  }
-}
-
-function settle(promise: Promise<unknown>): void {
-  const callbacks = waiting.get(promise)
-  if (callbacks && !isPending(promise)) for (const callback of callbacks) callback()
-}
-
-/** The stack of whoever called `callee`, formatted only when somebody asks. */
-export interface Site {
-  stack?: string
-}
-
-/** Notes the stack of whoever called `callee`. */
-export function captureSite(callee: Function): Site {
-  const site: Site = {}
-  Error.captureStackTrace(site, callee)
-  return site
-}
-
-/** The frames of a site, innermost first, as V8 writes them. */
-export function frames(site: Site | undefined): string[] {
-  const stack: unknown = site?.stack
-  // An `Error.prepareStackTrace` of the user's may have made anything of it.
-  if (typeof stack !== 'string') return []
-  return stack
-    .split('\n')
-    .slice(1)
-    .map(line => line.trim().replace(/^at /, ''))
+/** Text that is not ours, as one line without control characters. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')
 }

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { transformWithOxc } from 'vite'
+import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { BoundaryScope, SCOPE_SLOT } from '../plugin/scope.ts'
 import { alive } from './gc.ts'
@@ -215,9 +215,17 @@ describe('a rejection in a boundary, in a process of its own', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'scope-'))
-    const file = join(import.meta.dirname, '../plugin/scope.ts')
-    const { code } = await transformWithOxc(await readFile(file, 'utf8'), file)
-    await writeFile(join(folder, 'scope.mjs'), code)
+    const input = join(import.meta.dirname, '../plugin/scope.ts')
+    await build({
+      configFile: false,
+      logLevel: 'error',
+      build: {
+        ssr: input,
+        outDir: folder,
+        emptyOutDir: false,
+        rollupOptions: { output: { entryFileNames: 'scope.mjs' } }
+      }
+    })
     await writeFile(join(folder, 'program.mjs'), program)
   })
   afterAll(() => rm(folder, { recursive: true }))

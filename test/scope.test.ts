@@ -262,6 +262,26 @@ describe('boundaries()', () => {
   })
 })
 
+describe('a label that is not ours', () => {
+  const labels = (label: (value: string) => string) => {
+    const scope = new BoundaryScope<string>({ name: 'test scope', label })
+    void scope.run('a', () => new Promise(() => {}))
+    return scope.boundaries().map(boundary => boundary.label)
+  }
+
+  test('that throws, or is no text, leaves the boundary listed under the name of its scope', () => {
+    const failing = () => {
+      throw new Error('no label')
+    }
+    expect(labels(failing)).toEqual(['test scope (its label failed)'])
+    expect(labels(() => 1 as unknown as string)).toEqual(['test scope (its label failed)'])
+  })
+
+  test('reaches reports on one line and without control characters', () => {
+    expect(labels(() => 'a\u001b[2Jb\r\nc\u2028d\u009be')).toEqual(['a [2Jb c d e'])
+  })
+})
+
 describe('announcement', () => {
   const slots = globalThis as Record<symbol, unknown>
 

@@ -1,0 +1,58 @@
+/** Looking again, at no cost while there is nothing to look at. */
+import { performance } from 'node:perf_hooks'
+import { outside } from '../outside.ts'
+
+// Taken now: a test that fakes the global must not keep anything alive.
+const { setTimeout, clearTimeout } = globalThis
+
+/** Milliseconds until the first look, and at most between two while nothing comes of it. */
+const FIRST = 25
+const LAST = 400
+/** A look that was dear is not repeated before this many times as long. */
+const SHARE = 20
+
+/**
+ * Calls `look` again and again, less and less often, for as long as it says that something is left to see; sooner again when
+ * something came of it. The timer belongs to nobody, and keeps neither the process nor the one who looks.
+ */
+export class Again {
+  readonly #look: () => { left: boolean; found: boolean }
+  #timer: NodeJS.Timeout | undefined
+  #delay = FIRST
+  #least = FIRST
+
+  constructor(look: () => { left: boolean; found: boolean }) {
+    this.#look = look
+  }
+
+  /** There is something new to look at. */
+  soon(): void {
+    if (!this.#timer || this.#delay > this.#least) this.#set(this.#least)
+  }
+
+  /** There is nothing more to look at. */
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  #set(delay: number): void {
+    this.stop()
+    this.#delay = delay
+    const ref = new WeakRef<Again>(this)
+    this.#timer = outside(() => setTimeout(Again.#wake, delay, ref).unref())
+  }
+
+  static #wake(ref: WeakRef<Again>): void {
+    const again = ref.deref()
+    if (again) again.#run()
+  }
+
+  #run(): void {
+    this.#timer = undefined
+    const start = performance.now()
+    const { left, found } = this.#look()
+    this.#least = Math.max(FIRST, (performance.now() - start) * SHARE)
+    if (left) this.#set(Math.max(this.#least, found ? FIRST : Math.min(this.#delay * 2, LAST)))
+  }
+}
