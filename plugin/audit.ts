@@ -130,6 +130,7 @@ export class Auditor {
     for (const [look, ms] of LOOKS.entries()) {
       if (!this.#isWorthALook(waiting, look)) break
       await pause(ms)
+      await this.#around.idle()
       await this.#quiet()
       await this.#around.idle()
       // In a job of its own: what a WeakRef has shown is kept until the job ends.

@@ -162,9 +162,8 @@ describe('commands', () => {
     await app.next('ready')
     const { origin } = new URL(pageOf(app))
     for (const token of ['', 'wrong', `${app.server.config.webSocketToken}x`]) {
-      const { socket } = await connect(app, { token, origin })
-      const [error] = (await once(socket, 'error').catch((error: unknown) => [error])) as [Error]
-      expect(error.message).toContain('400')
+      const { opened } = await connect(app, { token, origin })
+      await expect(opened).rejects.toThrow('400')
     }
     const { opened } = await connect(app, { token: app.server.config.webSocketToken, origin })
     await opened
