@@ -18,8 +18,6 @@ export interface Change {
   closing: Closing | undefined
   /** Whether those had ended in time. */
   isDrained: boolean
-  /** Whether `import.meta.hot.dispose` callbacks of the old versions have run. */
-  disposed: boolean
 }
 
 /** A change of which nothing has been done yet. */
@@ -31,7 +29,6 @@ export function changeOf(plan: Reaching, going: Going, staged: Staged): Change {
     created: new Map(),
     retired: [],
     closing: undefined,
-    isDrained: false,
-    disposed: false
+    isDrained: false
   }
 }

@@ -24,7 +24,6 @@ export async function disable(change: Change, running: Running, steps: Steps): P
   const closing = change.closing!
   const { report } = steps
   steps.failed(closing.failed)
-  change.disposed = host.hot.hasDisposers(plan.modules)
   steps.failed(await host.hot.dispose(plan.modules))
   for (const [i, target] of going.targets.entries()) {
     change.retired.push(disableTarget(target, report.providers[i]!, change, running, steps))

@@ -6,7 +6,7 @@ import type { EventEmitter } from 'node:events'
 import { url as inspectorUrl } from 'node:inspector'
 import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
-import { normalizeModuleId } from 'vite-node/utils'
+import { normalizeModuleId, toFilePath } from 'vite-node/utils'
 import { Loading, orGiveUp, type Patience, StillEvaluating } from './evaluating.ts'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
@@ -292,7 +292,7 @@ export class Host {
         resolveId: (id, importer) => this.#load(() => this.#sources.resolve(id, importer)),
         fetchModule: id =>
           this.#load<{ externalize: string } | { code: string }>(() =>
-            frozen?.has(normalizeModuleId(id)) ? this.#fetchRunning(id) : this.#sources.fetch(id)
+            frozen?.has(this.#moduleOf(id)) ? this.#fetchRunning(id) : this.#sources.fetch(id)
           )
       },
       evaluated: (file, exports) => {
@@ -313,9 +313,14 @@ export class Host {
     })
   }
 
+  /** The module that an id stands for; in the code it is written from the root. */
+  #moduleOf(id: string): string {
+    return normalizeModuleId(toFilePath(id, this.#env.config.root).path)
+  }
+
   /** The code that runs, for a file whose newest content does not. */
   async #fetchRunning(id: string): Promise<{ code: string }> {
-    const { code = '', exports } = record(this.#modules, normalizeModuleId(id)) ?? {}
+    const { code = '', exports } = record(this.#modules, this.#moduleOf(id)) ?? {}
     const running = exports && this.#evaluations.get(exports as Exports)
     const map = running && scriptMap(scriptName(running.file, running.version))
     return { code: this.#sources.note(code, { map, signature: running?.signature }) }

@@ -89,11 +89,6 @@ export class HotModules {
     return () => this.#runAll(accepting.map(accepted => ({ id: importer, kind: 'accept', call: () => call(accepted) })))
   }
 
-  /** Whether any of these modules has asked to be told of its end. */
-  hasDisposers(ids: Iterable<string>): boolean {
-    return [...ids].some(id => (this.#running.get(id)?.disposers.length ?? 0) > 0)
-  }
-
   /**
    * Runs the `dispose` callbacks of running versions that are about to go, one after the other: importers before what they
    * import. Resolves with what they threw.

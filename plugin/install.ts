@@ -1,6 +1,6 @@
 /** Install: successors in the places of old instances, and every dependent back on its feet; or what ran before. */
 import { type Fiber, FiberState } from './cordis.ts'
-import { type Fibers, type Instance, isActive, isBusy, isUnloading, settled } from './fibers.ts'
+import { type Fibers, type Instance, isActive, isBusy, isPlace, isUnloading, settled } from './fibers.ts'
 import type { Change } from './change.ts'
 import { messageOf } from './contain.ts'
 import type { Running } from './running.ts'
@@ -57,7 +57,7 @@ export async function install(change: Change, running: Running, steps: Steps): P
       const one = await installOne(replacement, comeback, created)
       installed.push(one)
       const { failure, instance } = one
-      if (failure !== undefined && active.has(instance.fiber)) throw failure
+      if (failure !== undefined && hasToRun(instance, active)) throw failure
       if (failure === undefined) fibers.fill(instance)
     }
     const failed = installed.filter(({ failure }) => failure !== undefined)
@@ -88,8 +88,9 @@ export async function restore(
     const one = await installOne(replacement, comeback, new Map())
     const { instance, fiber, failure } = one
     installed.push(one)
+    if (failure === undefined) fibers.fill(instance)
     // One that did not run before is back as it was.
-    if (failure === undefined || !active.has(instance.fiber)) continue
+    if (failure === undefined || !hasToRun(instance, active)) continue
     if (fiber) await fibers.dispose(fiber, deadline, signal)
     vacant.push(instance)
     failures.push(new Error(`the old version did not come back: ${messageOf(failure)}`, { cause: failure }))
@@ -117,6 +118,11 @@ async function installOne({ instance, plugin }: Replacement, comeback: Comeback,
   } catch (failure) {
     return { instance, fiber, failure: failure ?? new Error('nothing was thrown') }
   }
+}
+
+/** One that ran before, or would have but for a reload that failed. */
+function hasToRun({ fiber }: Instance, active: ReadonlySet<Fiber>): boolean {
+  return active.has(fiber) || isPlace(fiber)
 }
 
 function weak(fiber: Fiber, fibers: Fibers): WeakRef<object>[] {

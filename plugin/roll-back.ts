@@ -19,13 +19,13 @@ export async function rollBack(change: Change, running: Running, steps: Steps): 
   const { staged, going, closing, plan } = change
   await steps.try(() => retireNew(change, running, steps))
   await steps.try(async () => steps.failed(await staged.revert()))
-  // What came back now would have to go at once.
-  if (stopped.aborted) return
+  // Nothing was taken down; or what came back now would have to go at once.
+  if (!closing || stopped.aborted) return
   // The step that threw may have been one before the drain.
-  if (closing && !(await within(limits.deadline, closing.gone, stopped))) {
+  if (!(await within(limits.deadline, closing.gone, stopped))) {
     await steps.try(() => void closing.gone.then(fibers.evict(new Set(closing.going))))
   }
-  const again = change.disposed ? await steps.try(() => evaluateAgain(change, running)) : undefined
+  const again = await steps.try(() => evaluateAgain(change, running))
   const replacements = going.instances
     .filter(({ fiber }) => fiber.uid === null)
     .map((instance): Replacement => ({ instance, plugin: oldPlugin(instance, again) }))
@@ -33,8 +33,7 @@ export async function rollBack(change: Change, running: Running, steps: Steps): 
     const { vacant, failures } = await restore(replacements, change, running)
     steps.failed(failures)
     // Who has not ended in time may be what stands in the way.
-    if (vacant.length > 0 && closing && closing.going.size > 0)
-      void closing.gone.then(() => running.onFree([...plan.modules]))
+    if (vacant.length > 0 && closing.going.size > 0) void closing.gone.then(() => running.onFree([...plan.modules]))
   })
   // The old code serves again, in new instances; unless it was evaluated again, its storages are theirs.
   if (!again) for (const generation of change.retired) Object.assign(generation, { storages: [], serves: true })
@@ -56,7 +55,7 @@ function retireNew({ going, created, plan }: Change, running: Running, steps: St
   }
 }
 
-/** Its `import.meta.hot.dispose` has run: what the old code has closed there is opened only by evaluating it again. */
+/** What the old code has closed, in `import.meta.hot.dispose` or in a disposer, is opened only by evaluating it again. */
 async function evaluateAgain({ plan }: Change, { host, limits, stopped }: Running): Promise<Stage> {
   const again = await host.stage(plan.modules, plan.roots, plan.modules, { ms: limits.deadline, signal: stopped })
   again.commit()

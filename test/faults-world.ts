@@ -2,17 +2,24 @@
 import { turn } from './promptly.ts'
 
 /** The places where a new version may fail. */
-export const FAULTS = ['syntax', 'evaluation', 'constructor', 'init', 'schema'] as const
+export const FAULTS = ['syntax', 'evaluation', 'await', 'constructor', 'init', 'schema'] as const
 export type Fault = (typeof FAULTS)[number]
 
+/** What a version that runs may do to those around it, most of it while it goes. */
+export const QUIRKS = ['hang', 'throw', 'reject', 'late', 'label', 'getter'] as const
+export type Quirk = (typeof QUIRKS)[number]
+
 /** The source of provider `p<index>`; half of them also use the service of the one before. */
-export function providerSource(index: number, version: number, fault?: Fault | 'hang'): string {
+export function providerSource(index: number, version: number, fault?: Fault | Quirk): string {
   const fails = (place: Fault) => (fault === place ? `throw new Error('${place} of p${index}')` : '')
   return `
     import { Service } from 'cordis'
+    import { BoundaryScope } from 'harness-hmr/scope'
     import { leaf } from './l${index % 3}.ts'
     world.reach('stage')
     ${fails('evaluation')}
+    ${fault === 'await' ? 'await new Promise(() => {})' : ''}
+    ${fault === 'getter' ? `export const client = new Proxy({}, { get() { throw new Error('getter of p${index}') } })` : ''}
     export default class P${index} extends Service {
       static inject = ${JSON.stringify(index % 2 ? [`p${index - 1}`] : [])}
       static Config = { '~standard': { version: 1, vendor: 'test', validate: value =>
@@ -26,7 +33,15 @@ export function providerSource(index: number, version: number, fault?: Fault | '
           world.reach('drain')
           ${fault === 'hang' ? 'life.hangs = true\n await world.gate' : ''}
           world.down(life)
+          ${fault === 'throw' || fault === 'reject' ? `throw new Error('disposer of p${index}')` : ''}
+          ${fault === 'late' ? `if (!world.isEnding) setTimeout(() => { throw new Error('p${index} after its end') })` : ''}
         })
+        ${fault === 'throw' ? `ctx.effect(() => () => { throw new Error('disposer of p${index}') })` : ''}
+        ${
+          fault === 'label'
+            ? `const scope = new BoundaryScope({ label: () => { throw new Error('label of p${index}') } })\n scope.run({}, () => new Promise(resolve => setTimeout(resolve, 40)))\n ctx.effect(() => () => scope.dispose())`
+            : ''
+        }
       }
       async [Service.init]() {
         await null
@@ -89,6 +104,8 @@ export class World {
   readonly answers: number[] = []
   readonly overlaps: string[] = []
   gate: Promise<void>
+  /** Whether the harness goes: what its code throws after that is Node's to say. */
+  isEnding = false
   readonly #size: number
   readonly #lives = new Set<Life>()
   #open!: () => void
