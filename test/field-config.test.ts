@@ -85,6 +85,7 @@ test('a timer that the old instance left, and that touches its dead context, is 
   )
   project.write('agents.ts', agents(3))
   await project.until('up 0 v3', 2000)
+  expect(project.overlaps).toEqual([])
 })
 
 test('vitest run with the plugin in its config runs the tests, starts no harness and ends by itself', async () => {

@@ -94,6 +94,7 @@ describe.skipIf(noBrowser)('the page in a browser', () => {
     await page.locator('.node-name', { hasText: 'agents' }).waitFor()
     await page.getByRole('button', { name: 'Reload tools' }).click()
     await page.locator('.reload').waitFor()
+    expect(await page.locator('.reload').count()).toBe(1)
   })
 
   test('says what may be wrong when nothing answers on the WebSocket', async () => {
@@ -102,6 +103,7 @@ describe.skipIf(noBrowser)('the page in a browser', () => {
     const page = await openPage(pageOf(app))
     await page.getByRole('heading', { name: 'No connection to the dev server' }).waitFor()
     await page.getByRole('button', { name: 'Try again' }).waitFor()
+    expect(await page.locator('.connection').count()).toBe(0)
   })
 
   test('is not to be shown in a frame of another site, nor commanded from there', async () => {

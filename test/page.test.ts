@@ -183,6 +183,7 @@ describe.skipIf(noBrowser)('the live page', () => {
     await page.getByText('Nothing was reloaded since').waitFor()
     await page.getByRole('button', { name: 'Reload tools' }).click()
     await reloads(page).first().waitFor()
+    expect(await reloads(page).count()).toBe(1)
   })
 
   test('says that the server has gone, keeps what it knew, and offers nothing to do', async () => {

@@ -103,9 +103,10 @@ test('the providers that read ctx.agents are these, and each injects it unless i
 })
 
 test('no other provider injects ctx.agents, whatever its source looks like', async () => {
-  for (const file of providerFiles) {
-    if (injects(await pluginOf(file)).includes('agents')) expect(readers).toContain(file)
-  }
+  const injecting: string[] = []
+  for (const file of providerFiles) if (injects(await pluginOf(file)).includes('agents')) injecting.push(file)
+  expect(injecting).not.toEqual([])
+  expect(readers).toEqual(expect.arrayContaining(injecting))
 })
 
 describe('the registry is loaded', () => {

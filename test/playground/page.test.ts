@@ -112,6 +112,7 @@ describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_0
     await playground.agent('ada').waitFor()
     await playground.server.close()
     await page.getByText('reconnecting…').waitFor()
+    expect(await playground.agent('ada').count()).toBe(1)
   })
 
   test('fits into 380 pixels, one conversation at a time, and is used with the keyboard', async () => {
