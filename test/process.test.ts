@@ -187,7 +187,7 @@ describe('an error of what was replaced', () => {
     expect((await app.edit('agents.ts', bump)).outcome).toBe('rolled-back')
     gate('call 2').resolve()
     expect((await app.next('error')).message).toBe(
-      'agents 2 did not come live beside agents 1 and still runs: in a helper'
+      'agents 2 was replaced by agents 3 and still runs: in a helper'
     )
   })
 
