@@ -80,8 +80,6 @@ export class Harness {
   /** Files whose evaluation did not end, with the modules on which it hung: tried again when one of those is saved. */
   readonly #hanging = new Map<string, string[]>()
   readonly #rounds = new Rounds()
-  /** Whether the last reload was given up, since newer content of its files waits. */
-  #isObsolete = false
   /** Saves that wait, since the harness makes them itself. */
   readonly #slowed = new Map<string, NodeJS.Timeout>()
   /** What was told so far, for who comes later. */
@@ -367,7 +365,7 @@ export class Harness {
     const together = { files: [...again, ...files], modules, retries: isFirstOfTwo }
     const live = await this.#reload({ ...together, frozen: frozen.filter(file => !again.includes(file)) })
     if (live) for (const file of together.files) dirty.delete(file)
-    else if (isFirstOfTwo && !this.#isObsolete && (await this.#reload({ files, modules, frozen, retries: false })))
+    else if (isFirstOfTwo && (await this.#reload({ files, modules, frozen, retries: false })))
       for (const file of files) dirty.delete(file)
     if (dirty.size === 0) this.#missing.clear()
     for (const file of this.#hanging.keys()) if (!dirty.has(file)) this.#hanging.delete(file)
@@ -395,7 +393,6 @@ export class Harness {
     ]
     this.#failures = failures
     this.#underway = { files: cause.files, newer, abandon, began: Date.now(), isBoot: false }
-    this.#isObsolete = false
     try {
       const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
       const report = await reload(++this.#reloads, cause, running, meanwhile)
@@ -413,7 +410,6 @@ export class Harness {
       return isSuccess(report)
     } finally {
       this.#failures = this.#underway = undefined
-      this.#isObsolete = newer.signal.aborted
     }
   }
 

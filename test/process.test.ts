@@ -186,9 +186,7 @@ describe('an error of what was replaced', () => {
     })
     expect((await app.edit('agents.ts', bump)).outcome).toBe('rolled-back')
     gate('call 2').resolve()
-    expect((await app.next('error')).message).toBe(
-      'agents 2 was replaced by agents 3 and still runs: in a helper'
-    )
+    expect((await app.next('error')).message).toBe('agents 2 was replaced by agents 3 and still runs: in a helper')
   })
 
   test('is told by its own harness alone, and no listener comes or goes on `process`', async () => {

@@ -334,3 +334,26 @@ test('a provider that the entry drops is reported as removed', async () => {
   expect(report.providers.find(({ name }) => name === 'tools')).toMatchObject({ from: 1, to: null, active: 0 })
   rmSync(join(app.root, 'tools.ts'))
 })
+
+test('a file that is saved beside two broken ones is live in the end, also when one of those is saved meanwhile', async () => {
+  const app = await createApp({
+    'harness.ts': composing('./agents.ts', './tools.ts', './llm.ts'),
+    'agents.ts': service('agents'),
+    'tools.ts': service('tools'),
+    'llm.ts': service('llm')
+  })
+  await app.next('ready')
+  await app.edit('agents.ts', bump(service('agents', no)))
+  await app.edit('tools.ts', `${bump(service('tools'))}\n${no}`)
+  let written = false
+  const mend = () => {
+    if (!written) app.write('agents.ts', bump(bump(service('agents'))))
+    written = true
+  }
+  Object.assign(globalThis, { mend })
+  app.write('llm.ts', bump(service('llm', '', 'mend()')))
+  while (app.service('agents')['version'] !== 3) await app.next('reload')
+  await app.harness.idle()
+  expect([app.service('llm')['version'], app.service('tools')['version']]).toEqual([2, 1])
+  expect(app.harness.service.status.dirty).toEqual([`${app.root}/tools.ts`])
+})
