@@ -115,6 +115,11 @@ export class Harness {
     return () => this.#listeners.delete(listener)
   }
 
+  /** Tells of an error that belongs to no reload. */
+  report(error: unknown): void {
+    this.#tell('error', describeError(error, 'run'))
+  }
+
   /** Absolute path of the entry. */
   get entry(): string {
     return this.#options.entry

@@ -3,6 +3,7 @@
  * sends. While no page is open nothing is listened to, looked at or measured.
  */
 import { version, type WebSocketClient, type WebSocketServer } from 'vite'
+import { attempt, messageOf } from '../contain.ts'
 import type { Harness } from '../harness.ts'
 import { overview } from './overview.ts'
 import {
@@ -44,6 +45,7 @@ export class PageChannel {
   #due = Infinity
   #cost = 0
   #lookedAt = 0
+  #lastFailure: string | undefined
 
   constructor(socket: Socket, harness: Harness, root: string) {
     this.#socket = socket
@@ -145,9 +147,20 @@ export class PageChannel {
     this.#due = due
     this.#timer = setTimeout(() => {
       this.#due = Infinity
-      this.#flush()
+      attempt(
+        () => this.#flush(),
+        // A timer of ours that throws would end the process; the page shows it once.
+        error => this.#failed(error)
+      )
       this.#within(this.#harness.history.progress ? TICK_DRAINING : TICK)
     }, due - now).unref()
+  }
+
+  #failed(error: unknown): void {
+    const message = `the live page cannot show the harness: ${messageOf(error)}`
+    if (this.#lastFailure === message) return
+    this.#lastFailure = message
+    this.#harness.report(new Error(message, { cause: error }))
   }
 
   #flush(): void {
