@@ -57,6 +57,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     configResolved(config) {
       loaded.set(config, contentsOf(config))
       assertSupported({ node: process.versions.node, vite: version })
+      assertOnce(config)
     },
     configureServer(server) {
       const { config, environments } = server
@@ -93,6 +94,15 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     }
   }
   return [first, last]
+}
+
+/** Refuses a config in which the plugin is applied more than once. */
+function assertOnce({ plugins }: ResolvedConfig): void {
+  const times = plugins.filter(({ name }) => name === 'harness-hmr').length
+  if (times === 1) return
+  throw new Error(
+    `harness-hmr: \`plugins\` has harnessHmr() ${times} times, and each would run a harness of its own. Keep one of them`
+  )
 }
 
 export default harnessHmr
