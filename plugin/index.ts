@@ -1,5 +1,5 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
-import { type Plugin, type ResolvedConfig, version } from 'vite'
+import { normalizePath, type Plugin, type ResolvedConfig, version } from 'vite'
 import { contentsOf } from './config-saves.ts'
 import { devtoolsDock } from './devtools.ts'
 import type { Harness } from './harness.ts'
@@ -68,7 +68,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
       lifecycles.set(config, env.lifecycle)
     },
     watchChange(file) {
-      lifecycles.get(this.environment.getTopLevelConfig())?.saves.notice(file)
+      lifecycles.get(this.environment.getTopLevelConfig())?.saved(normalizePath(file))
     },
     hotUpdate: {
       order: 'pre',

@@ -1,6 +1,14 @@
 /** One dev server with a harness, in every mode: what begins when Vite configures it, when it listens, and when it closes. */
-import { resolve } from 'node:path'
-import { createServerHotChannel, DevEnvironment, normalizePath, type ResolvedConfig, type ViteDevServer } from 'vite'
+import { existsSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import {
+  createServerHotChannel,
+  DevEnvironment,
+  type HotPayload,
+  normalizePath,
+  type ResolvedConfig,
+  type ViteDevServer
+} from 'vite'
 import { ConfigSaves } from './config-saves.ts'
 import { Harness } from './harness.ts'
 import { jsonLines, wantsJson } from './json-lines.ts'
@@ -10,6 +18,7 @@ import { addShortcuts } from './shortcuts.ts'
 import { onInterrupt } from './signals.ts'
 import { warningsFor } from './surroundings.ts'
 import { terminal } from './terminal.ts'
+import { tsconfigsOf } from './tsconfig.ts'
 
 /** The name of the Vite environment that the harness' modules live in. */
 export const ENVIRONMENT = 'harness'
@@ -22,7 +31,11 @@ export class HarnessEnvironment extends DevEnvironment {
   lifecycle: Lifecycle | undefined
 
   constructor(name: string, config: ResolvedConfig) {
-    super(name, config, { hot: true, transport: createServerHotChannel() })
+    const transport = createServerHotChannel()
+    super(name, config, { hot: true, transport })
+    transport.api!.outsideEmitter.on('send', (payload: HotPayload) => {
+      if (payload.type === 'full-reload') this.lifecycle?.harness.recheck()
+    })
   }
 
   override async listen(server: ViteDevServer): Promise<void> {
@@ -40,7 +53,8 @@ export class HarnessEnvironment extends DevEnvironment {
 /** What a dev server does for its harness. */
 export class Lifecycle {
   readonly harness: Harness
-  readonly saves: ConfigSaves
+  readonly #saves: ConfigSaves
+  readonly #env: HarnessEnvironment
   readonly #server: ViteDevServer
   readonly #detachPage: () => void
   readonly #watching: Promise<unknown>
@@ -67,14 +81,16 @@ export class Lifecycle {
       logger.warn(`[harness-hmr] ${warning}`)
     }
     this.#server = server
+    this.#env = env
     this.#closed = closed
     this.harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) }, server.ws)
     const write = (line: string) => void process.stdout.write(line)
     this.harness.listen(json || wantsJson() ? jsonLines(write, () => pageUrl(server)) : terminal(logger, root, entry))
+    this.harness.listen({ ready: () => this.#watchTsconfigs(), reload: () => this.#watchTsconfigs() })
     this.#detachPage = attachPage(server, this.harness)
     addShortcuts(server, harnessOf)
     this.#watching = new Promise(resolve => server.watcher.once('ready', resolve))
-    this.saves = new ConfigSaves(server, loaded)
+    this.#saves = new ConfigSaves(server, loaded)
   }
 
   /** Whether the server has started; the new one of a restart that fails never does. */
@@ -90,6 +106,17 @@ export class Lifecycle {
     else this.#boot()
   }
 
+  /** A file was saved, created or deleted; comes before anybody reads it anew. */
+  saved(file: string): void {
+    this.#saves.notice(file)
+    if (!file.endsWith('.json') || isTsconfig(file)) return
+    const tsconfigs = this.#tsconfigs()
+    if (!tsconfigs.has(file)) return
+    // What Vite does for a tsconfig.json is what has to be done for its base, and it goes by nothing but the name.
+    const named = [...tsconfigs].find(isTsconfig) ?? join(dirname(file), 'tsconfig.json')
+    this.#server.watcher.emit('change', named)
+  }
+
   /** The server ends: resolves when the harness is gone. */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
@@ -99,18 +126,31 @@ export class Lifecycle {
     if (this.#closing) return
     // Without a server of our own, signals are not ours either.
     if (this.#server.httpServer) this.#stopListening = onInterrupt(() => this.#server.close())
-    this.saves.start()
+    this.#saves.start()
     void this.harness.start(this.#watching)
   }
 
+  #tsconfigs(): Set<string> {
+    return tsconfigsOf(this.#env.moduleGraph.fileToModulesMap.keys(), this.#env.config.tsconfig)
+  }
+
+  /** In a workspace they are often outside of the root, where Vite watches only what it has read itself. */
+  #watchTsconfigs(): void {
+    this.#server.watcher.add([...this.#tsconfigs()].filter(file => existsSync(file)))
+  }
+
   async #close(): Promise<void> {
-    this.saves.stop()
+    this.#saves.stop()
     this.#detachPage()
     await this.harness.stop()
     this.#closed()
     // Last: until then a second Ctrl-C is ours.
     this.#stopListening()
   }
+}
+
+function isTsconfig(file: string): boolean {
+  return file.endsWith('/tsconfig.json')
 }
 
 /** The harness of a dev server; after a restart the new one's, also when the plugin was loaded anew for it. */
