@@ -182,17 +182,19 @@ export class Harness {
     if (this.running && ids.length > 0) this.#add('modules', ids)
   }
 
-  /** Vite reads everything anew, since a setting has changed (tsconfig.json): what it makes otherwise now counts as saved. */
-  recheck(): void {
+  /** A setting has changed (tsconfig.json): once everything is read anew, what is made otherwise now counts as saved. */
+  recheck(readAnew: () => Promise<void>): void {
     void this.#enqueue(async () => {
+      if (this.#stopped.signal.aborted) return
+      await readAnew()
       if (this.#state.kind === 'failed') return this.#boot()
       const { running } = this
       const differing: string[] = []
       for (const id of running?.host.modules() ?? []) if (await running!.host.isChanged(id)) differing.push(id)
-      const files = [...new Set(differing.filter(id => isAbsolute(id)).map(id => cleanUrl(id)))]
-      const sound = files.filter(file => !this.#dirty.has(file))
-      // What could not be reloaded is tried together with the others, and without them: it blocks none.
-      const saved = sound.length > 0 ? sound : files
+      const files = new Set(differing.filter(id => isAbsolute(id)).map(id => cleanUrl(id)))
+      // What could not be reloaded is tried together with the others, and then without: it blocks none.
+      const sound = [...files].filter(file => !this.#dirty.has(file))
+      const saved = sound.length > 0 ? sound : [...this.#dirty]
       for (const file of saved) this.#saves.forget(file)
       this.#add('files', saved)
       this.invalidate(differing.filter(id => !isAbsolute(id)))

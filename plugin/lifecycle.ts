@@ -34,8 +34,14 @@ export class HarnessEnvironment extends DevEnvironment {
     const transport = createServerHotChannel()
     super(name, config, { hot: true, transport })
     transport.api!.outsideEmitter.on('send', (payload: HotPayload) => {
-      if (payload.type === 'full-reload') this.lifecycle?.harness.recheck()
+      if (payload.type === 'full-reload') this.lifecycle?.harness.recheck(() => this.#readAnew())
     })
+  }
+
+  /** Vite's resolver keeps the `paths` that it has read until it hears of a new file; a saved tsconfig.json is none. */
+  async #readAnew(): Promise<void> {
+    await this.pluginContainer.watchChange(join(this.config.root, 'tsconfig.json'), { event: 'create' })
+    this.moduleGraph.invalidateAll()
   }
 
   override async listen(server: ViteDevServer): Promise<void> {

@@ -1,7 +1,7 @@
 /** A saved tsconfig changes what providers are compiled to, and where their imports lead. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import type { ReloadReport } from '../plugin/index.ts'
 import { type App, createApp, createFolder, seq } from './app.ts'
 import { bump, composing, service } from './field-fixture.ts'
@@ -64,6 +64,7 @@ describe('a flipped `useDefineForClassFields`', () => {
   test('in a base outside of the root does the same', async () => {
     const outside = createFolder({ 'base.json': options(false) })
     const app = await boot({ 'tsconfig.json': JSON.stringify({ extends: join(outside, 'base.json') }) })
+    await vi.waitUntil(() => app.server.watcher.getWatched()[outside]?.includes('base.json'), { timeout: 5000 })
     writeFileSync(join(outside, 'base.json'), options(true))
     expect(replaced(await app.next('reload'))).toBe('reloaded agents')
     expect(seq).toEqual(flipped)
@@ -91,6 +92,8 @@ describe('a base that is broken', () => {
     app.write('base.json', '{ "compilerOptions": ')
     expect((await app.next('reload')).outcome).toBe('kept')
     expect(seq).toEqual([])
+    // A person takes longer to mend it than a watcher is blind for.
+    await new Promise(resolve => setTimeout(resolve, 100))
     app.write('base.json', options(true))
     expect(replaced(await app.next('reload'))).toBe('reloaded agents')
     expect(seq).toEqual(flipped)
