@@ -1,6 +1,5 @@
 /** One dev server with a harness, in every mode: what begins when Vite configures it, when it listens, and when it closes. */
-import { existsSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import {
   createServerHotChannel,
   DevEnvironment,
@@ -18,7 +17,7 @@ import { addShortcuts } from './shortcuts.ts'
 import { onInterrupt } from './signals.ts'
 import { warningsFor } from './surroundings.ts'
 import { terminal } from './terminal.ts'
-import { tsconfigsOf } from './tsconfig.ts'
+import { TsconfigSaves } from './tsconfig.ts'
 
 /** The name of the Vite environment that the harness' modules live in. */
 export const ENVIRONMENT = 'harness'
@@ -60,7 +59,7 @@ export class HarnessEnvironment extends DevEnvironment {
 export class Lifecycle {
   readonly harness: Harness
   readonly #saves: ConfigSaves
-  readonly #env: HarnessEnvironment
+  readonly #tsconfigs: TsconfigSaves
   readonly #server: ViteDevServer
   readonly #detachPage: () => void
   readonly #watching: Promise<unknown>
@@ -87,16 +86,16 @@ export class Lifecycle {
       logger.warn(`[harness-hmr] ${warning}`)
     }
     this.#server = server
-    this.#env = env
     this.#closed = closed
     this.harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) }, server.ws)
     const write = (line: string) => void process.stdout.write(line)
     this.harness.listen(json || wantsJson() ? jsonLines(write, () => pageUrl(server)) : terminal(logger, root, entry))
-    this.harness.listen({ ready: () => this.#watchTsconfigs(), reload: () => this.#watchTsconfigs() })
     this.#detachPage = attachPage(server, this.harness)
     addShortcuts(server, harnessOf)
     this.#watching = new Promise(resolve => server.watcher.once('ready', resolve))
     this.#saves = new ConfigSaves(server, loaded)
+    this.#tsconfigs = new TsconfigSaves(server.watcher, env)
+    this.harness.listen({ ready: () => this.#tsconfigs.watch(), reload: () => this.#tsconfigs.watch() })
   }
 
   /** Whether the server has started; the new one of a restart that fails never does. */
@@ -115,12 +114,7 @@ export class Lifecycle {
   /** A file was saved, created or deleted; comes before anybody reads it anew. */
   saved(file: string): void {
     this.#saves.notice(file)
-    if (!file.endsWith('.json') || isTsconfig(file)) return
-    const tsconfigs = this.#tsconfigs()
-    if (!tsconfigs.has(file)) return
-    // What Vite does for a tsconfig.json is what has to be done for its base, and it goes by nothing but the name.
-    const named = [...tsconfigs].find(isTsconfig) ?? join(dirname(file), 'tsconfig.json')
-    this.#server.watcher.emit('change', named)
+    this.#tsconfigs.notice(file)
   }
 
   /** The server ends: resolves when the harness is gone. */
@@ -136,27 +130,15 @@ export class Lifecycle {
     void this.harness.start(this.#watching)
   }
 
-  #tsconfigs(): Set<string> {
-    return tsconfigsOf(this.#env.moduleGraph.fileToModulesMap.keys(), this.#env.config.tsconfig)
-  }
-
-  /** In a workspace they are often outside of the root, where Vite watches only what it has read itself. */
-  #watchTsconfigs(): void {
-    this.#server.watcher.add([...this.#tsconfigs()].filter(file => existsSync(file)))
-  }
-
   async #close(): Promise<void> {
     this.#saves.stop()
+    this.#tsconfigs.stop()
     this.#detachPage()
     await this.harness.stop()
     this.#closed()
     // Last: until then a second Ctrl-C is ours.
     this.#stopListening()
   }
-}
-
-function isTsconfig(file: string): boolean {
-  return file.endsWith('/tsconfig.json')
 }
 
 /** The harness of a dev server; after a restart the new one's, also when the plugin was loaded anew for it. */
