@@ -71,6 +71,7 @@ describe('a flipped `useDefineForClassFields`', () => {
     const isNoticed = vi.waitUntil(() => app.lines.some(line => line.includes('changed tsconfig')), { interval: 1 })
     app.write(file, '')
     await isNoticed
+    await app.harness.idle()
     app.write(file, options(true))
     while (!seq.includes('defined')) await app.next('reload')
     expect(seq.at(-1)).toBe('defined')
