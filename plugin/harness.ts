@@ -1,7 +1,8 @@
 /** One running harness: boot, one reload at a time, stop. */
 import { AsyncResource } from 'node:async_hooks'
-import { basename } from 'node:path'
+import { basename, isAbsolute } from 'node:path'
 import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
+import { cleanUrl } from 'vite-node/utils'
 import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
 import { clearTimeout, setTimeout } from './clock.ts'
@@ -182,6 +183,25 @@ export class Harness {
   /** Replaces modules although their code is the same: their importers decide as if they had been saved. */
   invalidate(ids: string[]): void {
     if (this.running && ids.length > 0) this.#add('modules', ids)
+  }
+
+  /** A setting has changed (tsconfig.json): once everything is read anew, what is made otherwise now counts as saved. */
+  recheck(readAnew: () => Promise<void>): void {
+    void this.#enqueue(async () => {
+      if (this.#stopped.signal.aborted) return
+      await readAnew()
+      if (this.#state.kind === 'failed') return this.#boot()
+      const { running } = this
+      const differing: string[] = []
+      for (const id of running?.host.modules() ?? []) if (await running!.host.isChanged(id)) differing.push(id)
+      const files = new Set(differing.filter(id => isAbsolute(id)).map(id => cleanUrl(id)))
+      // What could not be reloaded is tried together with the others, and then without: it blocks none.
+      const sound = [...files].filter(file => !this.#dirty.has(file))
+      const saved = sound.length > 0 ? sound : [...this.#dirty]
+      for (const file of saved) this.#saves.forget(file)
+      this.#add('files', saved)
+      this.invalidate(differing.filter(id => !isAbsolute(id)))
+    })
   }
 
   /** The limits of a reload, in milliseconds. */

@@ -1,16 +1,11 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
-import { resolve } from 'node:path'
-import { createServerHotChannel, DevEnvironment, normalizePath, type Plugin, version, type ViteDevServer } from 'vite'
-import { ConfigSaves, contentsOf } from './config-saves.ts'
+import { normalizePath, type Plugin, type ResolvedConfig, version } from 'vite'
+import { contentsOf } from './config-saves.ts'
 import { devtoolsDock } from './devtools.ts'
-import { Harness } from './harness.ts'
-import { jsonLines, wantsJson } from './json-lines.ts'
+import type { Harness } from './harness.ts'
+import { ENVIRONMENT, HarnessEnvironment, Lifecycle } from './lifecycle.ts'
 import { resolveOptions, type Options } from './options.ts'
-import { attachPage, pageUrl } from './page.ts'
-import { addShortcuts } from './shortcuts.ts'
-import { onInterrupt } from './signals.ts'
-import { assertSupported, warningsFor } from './surroundings.ts'
-import { terminal } from './terminal.ts'
+import { assertSupported } from './surroundings.ts'
 
 export type { Browsers, BrowserPage, PageListener } from './browsers.ts'
 export type { BeforeReload } from './close.ts'
@@ -26,8 +21,7 @@ export interface Api {
   readonly harness: Harness | undefined
 }
 
-/** The name of the Vite environment that the harness' modules live in. */
-export const ENVIRONMENT = 'harness'
+export { ENVIRONMENT }
 
 /**
  * Runs an agent harness in the dev server and reloads its providers in place. Inert in build, in preview, and where vitest
@@ -35,52 +29,18 @@ export const ENVIRONMENT = 'harness'
  * @throws when an option is not valid.
  */
 export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
-  const { entry, json, ...limits } = resolveOptions(options)
-  // A restart configures the new server before it closes the old one, with the same plugin object or with another.
-  const served: { harness: Harness; saves: ConfigSaves; stop: () => Promise<void> }[] = []
-  let loaded: ReadonlyMap<string, string> = new Map()
-
-  const start = (server: ViteDevServer, env: DevEnvironment) => {
-    const { root, logger, experimental } = server.config
-    const { hmr, watch } = server.config.server
-    const { bundledDev } = experimental
-    for (const warning of warningsFor({ hmr, watch, bundledDev, script: process.argv[1] ?? '' })) {
-      logger.warn(`[harness-hmr] ${warning}`)
-    }
-    const harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) }, server.ws)
-    const write = (line: string) => void process.stdout.write(line)
-    harness.listen(json || wantsJson() ? jsonLines(write, () => pageUrl(server)) : terminal(logger, root, entry))
-    const detachPage = attachPage(server, harness)
-    addShortcuts(server, harnessOf)
-    // Not before the old server is closed, which `listening` waits for; without a server of our own, signals are not ours either.
-    const watching = new Promise(resolve => server.watcher.once('ready', resolve))
-    const saves = new ConfigSaves(server, loaded)
-    const boot = () => {
-      saves.start()
-      void harness.start(watching)
-    }
-    if (server.httpServer) server.httpServer.once('listening', boot)
-    else setImmediate(boot)
-    const stopListening = server.httpServer ? onInterrupt(() => server.close()) : () => {}
-    served.push({
-      harness,
-      saves,
-      stop: async () => {
-        saves.stop()
-        detachPage()
-        await harness.stop()
-        // Last: until then a second Ctrl-C is ours.
-        stopListening()
-      }
-    })
-  }
+  const resolved = resolveOptions(options)
+  // By config, since one plugin array may serve several servers; a restart configures the new one before it closes the old.
+  const loaded = new WeakMap<ResolvedConfig, ReadonlyMap<string, string>>()
+  const lifecycles = new Map<ResolvedConfig, Lifecycle>()
 
   const isActive: Plugin['apply'] = (_, { command, isPreview }) => command === 'serve' && !isPreview
   const first: Plugin<Api> = {
     name: 'harness-hmr',
     api: {
       get harness() {
-        return served.at(-1)?.harness
+        const all = [...lifecycles.values()]
+        return (all.findLast(({ isListening }) => isListening) ?? all.at(-1))?.harness
       }
     },
     apply: isActive,
@@ -90,36 +50,33 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
         // Of its own: an empty answer to `hotUpdate` in `ssr` would switch off a user's own SSR app.
         [ENVIRONMENT]: {
           consumer: 'server',
-          dev: {
-            createEnvironment: (name, config) =>
-              new DevEnvironment(name, config, { hot: true, transport: createServerHotChannel() })
-          }
+          dev: { createEnvironment: (name, config) => new HarnessEnvironment(name, config) }
         }
       }
     }),
     configResolved(config) {
-      loaded = contentsOf(config)
+      loaded.set(config, contentsOf(config))
       assertSupported({ node: process.versions.node, vite: version })
+      assertOnce(config)
     },
     configureServer(server) {
-      const env = server.environments[ENVIRONMENT]
+      const { config, environments } = server
+      const env = environments[ENVIRONMENT]
       // vitest runs a dev server of its own with the same config, for the tests and not for the harness.
-      const isTest = server.config.plugins.some(({ name }) => name === 'vitest')
-      if (env && !isTest) start(server, env)
+      if (!(env instanceof HarnessEnvironment) || config.plugins.some(({ name }) => name === 'vitest')) return
+      env.lifecycle = new Lifecycle(server, env, resolved, loaded.get(config)!, () => lifecycles.delete(config))
+      lifecycles.set(config, env.lifecycle)
     },
     watchChange(file) {
-      for (const { saves } of served) saves.notice(file)
+      lifecycles.get(this.environment.getTopLevelConfig())?.saved(normalizePath(file))
     },
     hotUpdate: {
       order: 'pre',
       handler({ file }) {
         // The client environment comes first, and no other plugin's slow hook is before us there.
-        if (this.environment.name === 'client') for (const { harness } of served) harness.changed(file)
+        if (this.environment.name === 'client')
+          lifecycles.get(this.environment.getTopLevelConfig())?.harness.changed(file)
       }
-    },
-    async closeServer({ reason }) {
-      const closing = served.splice(0, reason === 'restart' ? served.length - 1 || 1 : served.length)
-      for (const { stop } of closing) await stop()
     }
   }
   const last: Plugin = {
@@ -131,7 +88,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
         if (this.environment.name !== ENVIRONMENT) return undefined
         // What other plugins have added: a virtual module, say, that they make from the file.
         const added = modules.flatMap(module => (module.id && module.file !== file ? [module.id] : []))
-        for (const { harness } of served) harness.invalidate(added)
+        lifecycles.get(this.environment.getTopLevelConfig())?.harness.invalidate(added)
         return []
       }
     }
@@ -139,10 +96,13 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   return [first, last]
 }
 
-/** The harness of a dev server, also when a restart has made the plugin anew. */
-function harnessOf({ config }: ViteDevServer): Harness | undefined {
-  const plugin = config.plugins.find(({ name }) => name === 'harness-hmr') as Plugin<Api> | undefined
-  return plugin?.api?.harness
+/** Refuses a config in which the plugin is applied more than once. */
+function assertOnce({ plugins }: ResolvedConfig): void {
+  const times = plugins.filter(({ name }) => name === 'harness-hmr').length
+  if (times === 1) return
+  throw new Error(
+    `harness-hmr: \`plugins\` has harnessHmr() ${times} times, and each would run a harness of its own. Keep one of them`
+  )
 }
 
 export default harnessHmr

@@ -63,6 +63,11 @@ export class Saves {
     return last?.key !== key || last.content !== content
   }
 
+  /** What a file was read for has changed: it counts as saved, although its content is the same. */
+  forget(file: string): void {
+    this.#last.delete(file)
+  }
+
   /** Looks at a file that is not read, for the save after this one; one that is gone is nothing to wait for. */
   async look(file: string): Promise<void> {
     const { key } = await signature(file)
