@@ -37,7 +37,11 @@ export async function planOf({ files, modules, frozen }: Cause, planning: Planni
   const ids = files.flatMap(file => host.modulesOf(file)).filter(id => !goOn.has(id))
   if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: reason('unused') }
   const changed = modules.filter(id => host.exports(id))
-  for (const id of ids) if (await host.isChanged(id)) changed.push(id)
+  for (const id of ids) {
+    if (!(await host.isChanged(id))) continue
+    const finders = await host.findersOfNext(id)
+    changed.push(...(finders.length > 0 ? finders : [id]))
+  }
   if (changed.length === 0) return { kind: 'ignored', reason: reason('same') }
   for (;;) {
     const plan = reach(changed, planning)

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createApp, seq } from './app.ts'
-import { bump, composing, service } from './field-fixture.ts'
+import { bump, composing, reportsUntil, service } from './field-fixture.ts'
 import { anyPort } from './port.ts'
 
 const files = {
@@ -96,3 +96,28 @@ describe('a file that was written while the watcher did not hear of it', () => {
     expect(app.service<() => string>('leaf')()).toBe('leaf 2')
   })
 })
+
+test('a branch of 360 files that is switched back and forth in one burst runs whole each time', async () => {
+  const names = Array.from({ length: 60 }, (_, i) => `p${i}`)
+  const branch = (n: string): Record<string, string> =>
+    Object.fromEntries<string>(
+      names.flatMap<[file: string, source: string]>(name => {
+        const helpers = Array.from({ length: 5 }, (_, i) => `${name}h${i}`)
+        const imports = helpers.map(helper => `import { value as ${helper} } from './${helper}.ts'`).join('\n')
+        return [
+          [`${name}.ts`, service(name, `ctx.provide('of ${name}', ['${n}', ${helpers}])`, imports)],
+          ...helpers.map((helper): [string, string] => [`${helper}.ts`, `export const value = '${n}'`])
+        ]
+      })
+    )
+  const app = await createApp({ ...branch('main'), 'harness.ts': composing(...names.map(name => `./${name}.ts`)) })
+  await app.next('ready')
+  const running = () => new Set(names.flatMap(name => app.service<unknown[]>(`of ${name}`)))
+  for (const n of ['topic', 'main', 'topic', 'main', 'topic']) {
+    for (const [file, source] of Object.entries(branch(n))) app.write(file, source)
+    await reportsUntil(app, () => running().size === 1 && running().has(n))
+  }
+  const outcomes = new Set(app.harness.service.reports.map(({ outcome }) => outcome))
+  expect(outcomes).not.toContain('rolled-back')
+  expect(outcomes).not.toContain('kept')
+}, 60_000)
