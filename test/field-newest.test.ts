@@ -105,7 +105,7 @@ test('a branch of 360 files that is switched back and forth in one burst runs wh
         const helpers = Array.from({ length: 5 }, (_, i) => `${name}h${i}`)
         const imports = helpers.map(helper => `import { value as ${helper} } from './${helper}.ts'`).join('\n')
         return [
-          [`${name}.ts`, service(name, `ctx.provide('of ${name}', ['${n}', ${helpers}])`, imports)],
+          [`${name}.ts`, service(name, `ctx.provide('of ${name}', ['${n}', ${helpers.join()}])`, imports)],
           ...helpers.map((helper): [string, string] => [`${helper}.ts`, `export const value = '${n}'`])
         ]
       })
