@@ -76,11 +76,12 @@ export class Fibers {
     return place
   }
 
-  /** The service that a fiber provides, also after it was disposed; else its plugin's name. */
+  /** The service that a fiber provides, also after it was disposed; else its plugin's name, if that says anything. */
   nameOf(fiber: Fiber): string | undefined {
     const [service] = this.provided(fiber)
     if (service) this.#services.set(fiber, service.name)
-    return this.#services.get(fiber) ?? fiber.runtime?.name
+    const name = fiber.runtime?.name
+    return this.#services.get(fiber) ?? (name === 'default' ? undefined : name)
   }
 
   /** Whether an instance is only a place; it counts as filled from now on. */

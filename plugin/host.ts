@@ -6,7 +6,7 @@ import type { EventEmitter } from 'node:events'
 import { url as inspectorUrl } from 'node:inspector'
 import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
-import { normalizeModuleId, toFilePath } from 'vite-node/utils'
+import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
 import { Loading, orGiveUp, type Patience, StillEvaluating } from './evaluating.ts'
 import { HotModules, type StagedHot } from './hot.ts'
 import type { Ledger } from './ledger.ts'
@@ -215,6 +215,12 @@ export class Host {
       evaluation.signature = signature
     }
     return false
+  }
+
+  /** The importers of a module whose file is gone, when they all find another one in its place: `p.ts` became `p.tsx`. */
+  async findersOfNext(id: string): Promise<string[]> {
+    const importers = this.importers(id)
+    return (await this.#sources.isFoundElsewhere(cleanUrl(id), importers)) ? importers : []
   }
 
   /** Whether the file of a running module was written since it was read for what runs. */

@@ -37,9 +37,32 @@ export async function planOf({ files, modules, frozen }: Cause, planning: Planni
   const ids = files.flatMap(file => host.modulesOf(file)).filter(id => !goOn.has(id))
   if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: reason('unused') }
   const changed = modules.filter(id => host.exports(id))
-  for (const id of ids) if (await host.isChanged(id)) changed.push(id)
+  for (const id of ids) {
+    if (!(await host.isChanged(id))) continue
+    const finders = await host.findersOfNext(id)
+    changed.push(...(finders.length > 0 ? finders : [id]))
+  }
   if (changed.length === 0) return { kind: 'ignored', reason: reason('same') }
-  return reach(changed, planning)
+  for (;;) {
+    const plan = reach(changed, planning)
+    const unheard = plan.kind === 'reload' ? await missedBelow(plan.modules, goOn, host) : []
+    if (unheard.length === 0) return plan
+    changed.push(...unheard)
+  }
+}
+
+/**
+ * What `modules` import, in the end, and what has changed without a word of the watcher: a branch switch writes many files
+ * at once. Only there, so that a save does not cost more the more there is that it does not touch.
+ */
+async function missedBelow(modules: ReadonlySet<string>, goOn: ReadonlySet<string>, host: Host): Promise<string[]> {
+  const below = new Set(modules)
+  for (const id of below) for (const dep of host.imports(id)) below.add(dep)
+  const missed: string[] = []
+  for (const id of below) {
+    if (!modules.has(id) && !goOn.has(id) && host.isStale(id) && (await host.isChanged(id))) missed.push(id)
+  }
+  return missed
 }
 
 /** What a change of these modules would reach. */

@@ -2,6 +2,7 @@
 import vm from 'node:vm'
 import { ViteNodeRunner } from 'vite-node/client'
 import { normalizeModuleId } from 'vite-node/utils'
+import { read } from './contain.ts'
 import type { Exports } from './host.ts'
 import { resolveImport } from './import-meta.ts'
 
@@ -49,6 +50,14 @@ export class Runner extends ViteNodeRunner {
     const head = `'use strict';(${Object.keys(context).join(',')})=>async()=>{`
     const run = vm.runInThisContext(`${head}${code}\n}`, { filename: name, columnOffset: -head.length })
     await run(...Object.values(context))()
+    nameDefault(exports)
     this.#parts.evaluated(file, exports)
   }
+}
+
+/** Gives a default export that has no name the one that Node gives it, instead of that of Vite's variable. */
+function nameDefault(exports: Exports): void {
+  const value = read(exports, 'default')
+  if (typeof value !== 'function' || read(value, 'name') !== '__vite_ssr_export_default__') return
+  Object.defineProperty(value, 'name', { value: 'default', configurable: true })
 }

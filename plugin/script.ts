@@ -70,12 +70,14 @@ export function locate(script: string, line: number, column: number): Location |
   if (!stored) return { file, line, column }
   const map = stored instanceof SourceMap ? stored : new SourceMap(stored)
   maps.set(script, map)
-  const origin = map.findOrigin(line, column)
-  if (!('lineNumber' in origin)) return { file, line, column }
+  // Not `findOrigin`: it adds the distance within what was generated, as if the source were as long.
+  const origin = map.findEntry(line - 1, column - 1)
+  if (!('originalLine' in origin)) return { file, line, column }
+  const { originalSource, originalLine, originalColumn, generatedLine } = origin
   return {
-    file: origin.fileName ? resolve(dirname(file), origin.fileName) : file,
-    line: origin.lineNumber,
-    column: origin.columnNumber
+    file: originalSource ? resolve(dirname(file), originalSource) : file,
+    line: originalLine + line - generatedLine,
+    column: originalColumn + 1
   }
 }
 

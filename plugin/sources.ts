@@ -134,14 +134,21 @@ export class Sources {
     return node && [...node.importers].map(other => normalizeModuleId(other.id ?? other.url))
   }
 
-  /** Whether the imports of `importer` that led to a file which is gone lead to another one now. */
-  async hasFoundElsewhere(gone: string, importer: string): Promise<boolean> {
+  /** Whether the imports of all `importers` that led to a file which is gone lead to another one now. */
+  async isFoundElsewhere(gone: string, importers: readonly string[]): Promise<boolean> {
+    if (importers.length === 0 || existsSync(gone)) return false
     const stem = gone.replace(/\.[^./\\]*$/, '')
-    const result = await this.transform(importer).catch(() => null)
-    return [...(result?.deps ?? []), ...(result?.dynamicDeps ?? [])].some(url => {
-      const file = cleanUrl(normalizeModuleId(toFilePath(url, this.#env.config.root).path))
-      return file !== gone && (file.startsWith(`${stem}.`) || file.startsWith(`${stem}/`)) && existsSync(file)
-    })
+    for (const importer of importers) {
+      // Vite keeps what it resolved, and does not know any more that this module imports the file.
+      this.invalidateModule(importer)
+      const result = await this.transform(importer).catch(() => null)
+      const files = [...(result?.deps ?? []), ...(result?.dynamicDeps ?? [])].map(url =>
+        cleanUrl(normalizeModuleId(toFilePath(url, this.#env.config.root).path))
+      )
+      const isThere = (file: string) => file.startsWith(`${stem}.`) || file.startsWith(`${stem}/`)
+      if (!files.some(file => file !== gone && isThere(file) && existsSync(file))) return false
+    }
+    return true
   }
 }
 

@@ -52,3 +52,51 @@ test('a missing module that a helper imports is named with the importers up to t
     /deep\.ts.* ← helper\.ts ← agents\.ts {2}\(the old version goes on\)/
   )
 })
+
+test('the column of an error that an imported function throws is that of its call in the source', async () => {
+  const source = `import { fail, deep } from './helper.ts'
+export default function agents(ctx: any) { ctx.provide('call', () => { const before = 1; return [before, fail(), deep.er.fail()] }) }`
+  const app = await createApp({
+    ...files,
+    'agents.ts': source,
+    'helper.ts': `export let fail = () => 1\nexport const set = (f: any) => void (fail = f)\nexport const deep = { er: { fail: () => { throw new Error('deeper') } } }`
+  })
+  await app.next('ready')
+  const [line = ''] = source.split('\n').slice(1)
+  const columnsOf = (call: () => unknown) => {
+    try {
+      call()
+    } catch (error) {
+      return /agents\.ts:(\d+:\d+)/.exec((error as Error).stack!)![1]
+    }
+    return undefined
+  }
+  expect(columnsOf(app.service<() => unknown>('call'))).toBe(`2:${line.indexOf('fail()]') + 1}`)
+  const { set } = app.harness.running!.host.exports(join(app.root, 'helper.ts')) as { set: (f: unknown) => void }
+  set(() => {
+    throw new Error('here')
+  })
+  expect(columnsOf(app.service<() => unknown>('call'))).toBe(`2:${line.indexOf('fail()') + 1}`)
+})
+
+test.each([
+  ['arrow function', `export default (ctx: any) => void ctx.effect(() => () => {})`],
+  ['function', `export default function (ctx: any) { ctx.effect(() => () => {}) }`],
+  ['class', `export default class { constructor(ctx: any) { ctx.effect(() => () => {}) } }`]
+])(
+  'a default export that is an anonymous %s has the name that Node gives it, and its file in reports',
+  async (_, source) => {
+    const app = await createApp({ ...files, 'agents.ts': source })
+    await app.next('ready')
+    const { default: plugin } = app.harness.running!.host.exports(join(app.root, 'agents.ts')) as {
+      default: { name: string }
+    }
+    expect(plugin.name).toBe('default')
+    const report = await app.edit('agents.ts', text => `${text}\nexport const more = 1`)
+    expect(report).toMatchObject({ outcome: 'reloaded', providers: [{ name: 'agents' }] })
+    const failed = await app.edit('agents.ts', text => text.replace('ctx.effect', 'ctx.missing.effect'))
+    expect(failed).toMatchObject({ outcome: 'rolled-back', providers: [{ name: 'agents' }] })
+    expect(JSON.stringify(failed)).not.toContain('__vite_ssr')
+    expect(app.lines.join()).not.toContain('__vite_ssr')
+  }
+)
