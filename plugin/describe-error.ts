@@ -20,6 +20,11 @@ interface TransformError {
   pluginCode?: unknown
 }
 
+/** How packages say that a name is taken: `tool "turns" is already registered`, `address already in use`. */
+const TAKEN = /\balready (?:been )?(?:registered|defined|declared|exists?|in use|taken)\b/i
+const HELD =
+  'the old version holds it while new code is evaluated: make it in the body of the plugin, with `ctx.effect`, which undoes it first'
+
 /** Lines that a code frame shows before and after the one that failed. */
 const FRAME_LINES = 2
 
@@ -60,6 +65,7 @@ function described(error: unknown, step: ReportError['step'], code?: string): Re
     step,
     imports: importChains.get(error),
     location: place,
+    hint: step === 'stage' && !loc && error.name !== 'SyntaxError' && TAKEN.test(error.message) ? HELD : undefined,
     frame: (place && codeFrame(place, place === location ? code : sourceText(place.file))) ?? (frame && plain(frame)),
     stack: stack && plain(mapStack(stack))
   }

@@ -42,6 +42,8 @@ export interface ReportError {
   evaluating?: string[]
   /** For a module that could not be loaded: it, and those that import it, up to the provider. */
   imports?: string[]
+  /** What would make it work, where that is known. */
+  hint?: string
   /** The lines around the location, with a marker. */
   frame?: string
   /** With original places. */
@@ -178,7 +180,8 @@ export function reloadLine(report: ReloadReport, root: string): string {
   if (error) {
     const at = error.location ? place(error.location, root) : files
     const chain = (error.imports ?? []).slice(1).map(file => ` ← ${shorten(file, root)}`)
-    return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn(report)})`)}${error.frame ? `\n${error.frame}` : ''}${failed}`
+    const below = [error.frame, error.hint].map(text => (text ? `\n${text}` : '')).join('')
+    return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn(report)})`)}${below}${failed}`
   }
   if (outcome === 'ignored') return `${head}  ${colors.cyan(files)}  ${colors.dim(reason?.message ?? '')}`
   return `${head}  ${colors.cyan(files)}  ${colors.dim([reason?.message, ...times(report)].filter(Boolean).join(' · '))}${failed}`

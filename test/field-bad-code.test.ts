@@ -188,3 +188,49 @@ test('while a provider is broken, the timers of the others go on', async () => {
   await promptly(gate(`tick ${tools['ticks'] + 5}`).promise, 'five more ticks')
   expect(app.service('tools')).toBe(tools)
 })
+
+describe('a name in a registry that takes each name once', () => {
+  const registry = `
+    const names = new Set()
+    export function define(name) {
+      if (names.has(name)) throw new Error('tool "' + name + '" is already registered')
+      names.add(name)
+      return () => void names.delete(name)
+    }`
+  const open = async (agents: string) => {
+    const app = await createApp({
+      'harness.ts': composing('./agents.ts'),
+      'node_modules/registry/package.json': JSON.stringify({ name: 'registry', type: 'module', main: 'index.js' }),
+      'node_modules/registry/index.js': registry,
+      'agents.ts': agents
+    })
+    await app.next('ready')
+    return app
+  }
+
+  test('that is taken at the level of a module keeps the old version, and the report says where it belongs', async () => {
+    const head = `import { define } from 'registry'\nconst undo = define('turns')\nimport.meta.hot?.dispose(undo)`
+    const app = await open(service('agents', '', head))
+    const report = await app.edit('agents.ts', bump)
+    expect(report).toMatchObject({
+      outcome: 'kept',
+      error: { message: 'tool "turns" is already registered', hint: expect.stringContaining('ctx.effect') }
+    })
+    expect(app.lines.find(line => line.includes('kept'))).toContain(report.error!.hint)
+    expect(app.service('agents')['version']).toBe(1)
+    const twice = await app.edit('agents.ts', source => `let twice = 1\nlet twice = 2\n${source}`)
+    expect(twice).toMatchObject({
+      outcome: 'kept',
+      error: { message: expect.stringContaining('already been declared') }
+    })
+    expect(twice.error!.hint).toBeUndefined()
+  })
+
+  test('that is taken in the body of the plugin, with ctx.effect, is free for the new version', async () => {
+    const app = await open(service('agents', `ctx.effect(() => define('turns'))`, `import { define } from 'registry'`))
+    for (const version of [2, 3]) {
+      expect(await app.edit('agents.ts', bump)).toMatchObject({ outcome: 'reloaded', failures: [] })
+      expect(app.service('agents')['version']).toBe(version)
+    }
+  })
+})
