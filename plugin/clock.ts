@@ -2,3 +2,5 @@
 export const { setTimeout, clearTimeout, setImmediate } = globalThis
 /** Milliseconds of a clock that never goes back. */
 export const now: () => number = performance.now.bind(performance)
+/** Milliseconds since 1970, as the files' times count. */
+export const timestamp: () => number = Date.now

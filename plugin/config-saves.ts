@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { normalizePath, type ResolvedConfig, type ViteDevServer } from 'vite'
+import { clearTimeout, setTimeout } from './clock.ts'
 
 /** Milliseconds after which nobody is still writing what caused the restart. */
 const LOOK_AGAIN = 100

@@ -1,5 +1,5 @@
 /** Calls of the user's code that must not reach further than what was called: what it throws is a line of a report. */
-import { setImmediate } from 'node:timers'
+import { setImmediate } from './clock.ts'
 import { outside } from './outside.ts'
 import { within } from './within.ts'
 

@@ -5,7 +5,7 @@ import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
 import { cleanUrl } from 'vite-node/utils'
 import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
-import { clearTimeout, setTimeout } from './clock.ts'
+import { clearTimeout, now, setTimeout, timestamp } from './clock.ts'
 import { describeError } from './describe-error.ts'
 import { FiberState } from './cordis.ts'
 import type { Generation } from './creators.ts'
@@ -165,7 +165,7 @@ export class Harness {
    * @param watching - resolves when the watcher tells of saves; what was saved before that is found then.
    */
   async start(watching: Promise<unknown> = Promise.resolve()): Promise<void> {
-    const since = Date.now()
+    const since = timestamp()
     await this.#enqueue(() => this.#boot())
     await watching
     for (const file of await writtenSince(since, this.running?.host.files() ?? [])) this.changed(file)
@@ -337,9 +337,9 @@ export class Harness {
 
   async #boot(): Promise<void> {
     if (this.#stopped.signal.aborted) return
-    const start = performance.now()
+    const start = now()
     const newer = new AbortController()
-    this.#underway = { files: [], newer, abandon: newer, began: Date.now(), isBoot: true }
+    this.#underway = { files: [], newer, abandon: newer, began: timestamp(), isBoot: true }
     try {
       const running = await boot(
         this.#env,
@@ -363,7 +363,7 @@ export class Harness {
       this.#missing.clear()
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
       const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
-      this.#tell('ready', { providers: fibers.length, failed, ms: performance.now() - start })
+      this.#tell('ready', { providers: fibers.length, failed, ms: now() - start })
     } catch (error) {
       this.#state = { kind: 'failed' }
       // Otherwise it is tried again at once, or never.
@@ -417,7 +417,7 @@ export class Harness {
       ...this.#browsers.removeLeftovers((module, version) => !host.runs(module, version))
     ]
     this.#failures = failures
-    this.#underway = { files: cause.files, newer, abandon, began: Date.now(), isBoot: false }
+    this.#underway = { files: cause.files, newer, abandon, began: timestamp(), isBoot: false }
     try {
       const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
       const report = await reload(++this.#reloads, cause, running, meanwhile)

@@ -1,4 +1,5 @@
 /** What a harness has told lately, for whoever comes later: a page that is opened, a list in the terminal. */
+import { timestamp } from './clock.ts'
 import { generationKey } from './creators.ts'
 import type { HarnessEvents } from './harness.ts'
 import type { Progress } from './running.ts'
@@ -51,7 +52,7 @@ export class History {
       if (this.audits.size > KEPT) this.audits.delete(this.audits.keys().next().value!)
     },
     why: report => push(this.whys, report, KEPT_FEW),
-    error: error => push(this.errors, { ...error, time: Date.now() }, KEPT_FEW)
+    error: error => push(this.errors, { ...error, time: timestamp() }, KEPT_FEW)
   }
 
   /** Forgets the reports. */

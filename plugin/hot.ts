@@ -5,6 +5,7 @@
  */
 import { basename } from 'node:path'
 import type { ViteHotContext } from 'vite/types/hot.js'
+import { now } from './clock.ts'
 import type { Exports } from './host.ts'
 import { within } from './within.ts'
 
@@ -154,11 +155,11 @@ export class HotModules {
   /** Awaits every call in turn, also after one threw; one that does not end in time holds up none that follow. */
   async #runAll(calls: Call[]): Promise<unknown[]> {
     const { deadline } = this.#host
-    const start = performance.now()
+    const start = now()
     const thrown: unknown[] = []
     for (const { id, kind, call } of calls) {
       try {
-        const inTime = await within(deadline - (performance.now() - start), contained(call))
+        const inTime = await within(deadline - (now() - start), contained(call))
         if (!inTime) thrown.push(new Error(`module "${basename(id)}": hot.${kind} has not ended`))
       } catch (error) {
         thrown.push(error)

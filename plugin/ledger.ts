@@ -2,6 +2,7 @@
 import * as asyncHooks from 'node:async_hooks'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { types } from 'node:util'
+import { now } from './clock.ts'
 import { enter } from './context/enter.ts'
 import { isPending } from './context/promise-state.ts'
 import { captureSite, frames, type Site } from './context/site.ts'
@@ -205,7 +206,7 @@ export class Ledger {
     if (!entry || entry.scope) return
     const { runs } = entry
     sites.set(promise, site)
-    runs.push({ promise: new WeakRef(promise), since: performance.now() })
+    runs.push({ promise: new WeakRef(promise), since: now() })
     // Looked at in batches: most have settled by then.
     if (runs.length < entry.sweepRunsAt) return
     sweepRuns(runs)
@@ -266,7 +267,7 @@ export function openIn(entries: LedgerEntry[], limit = Infinity): Boundary[] {
         () => frames(alive && sites.get(alive)),
         () => []
       )
-      return { label, since, age: performance.now() - since, opened }
+      return { label, since, age: now() - since, opened }
     })
   })
 }

@@ -1,4 +1,5 @@
 /** The report of a reload: opened when it begins, and complete when it ends. */
+import { timestamp } from './clock.ts'
 import { tell } from './close.ts'
 import { isActive } from './fibers.ts'
 import { listenerGrowth } from './leftovers.ts'
@@ -14,7 +15,7 @@ export function openReport(id: number, { files, modules }: Cause): ReloadReport 
   return {
     type: 'reload',
     id,
-    time: Date.now(),
+    time: timestamp(),
     cause: [...files, ...modules],
     outcome: 'ignored',
     failures: [],
@@ -61,6 +62,6 @@ export async function finish(
   // Cordis logs what we were told already.
   const known = [report.error?.message, ...report.failures]
   report.failures.push(...(heard?.() ?? []).filter(message => !known.includes(message)))
-  report.time = Date.now()
+  report.time = timestamp()
   return report
 }

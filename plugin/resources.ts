@@ -8,7 +8,7 @@
  */
 import { createHook } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { performance } from 'node:perf_hooks'
+import { now } from './clock.ts'
 import { aside, attempt } from './contain.ts'
 import { type Creators, type Generation, generationKey } from './creators.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
@@ -171,7 +171,7 @@ export class Resources {
 
   /** One short timer is gone before anybody asks for it, unless it is set again and again: a loop that runs on. */
   #noteShort(timer: object): void {
-    const second = Math.floor(performance.now() / 1000)
+    const second = Math.floor(now() / 1000)
     if (second !== this.#second) [this.#second, this.#shortTimers] = [second, 0]
     if (this.#shortTimers++ >= SHORT_TIMERS_A_SECOND) return
     const entry = this.#look(timer, TIMER)

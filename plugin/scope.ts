@@ -1,7 +1,7 @@
 /** An async-context carrier with an end, for code that is replaced while its callers live on. */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { performance } from 'node:perf_hooks'
 import { types } from 'node:util'
+import { now } from './clock.ts'
 import { enter } from './context/enter.ts'
 import { type Run, Runs } from './context/runs.ts'
 import { captureSite, frames } from './context/site.ts'
@@ -163,12 +163,12 @@ export class BoundaryScope<T extends {}> {
    */
   boundaries(limit = Infinity): Boundary[] {
     const values = this.#valuesOrThrow()
-    const now = performance.now()
+    const at = now()
     const runs = this.#runs.list().slice(0, limit)
     return runs.map(run => ({
       label: this.#labelOf(values.get(run)),
       since: run.since,
-      age: now - run.since,
+      age: at - run.since,
       opened: frames(run.site)
     }))
   }

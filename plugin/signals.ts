@@ -1,4 +1,5 @@
 /** Ctrl-C: Vite gives its plugins no hook for SIGINT and SIGHUP, and its CLI sends SIGINT to itself a second time. */
+import { now } from './clock.ts'
 
 /** Vite's own second SIGINT comes within this many milliseconds; a person's comes later. */
 const SAME = 250
@@ -13,10 +14,10 @@ export function onInterrupt(stop: (signal: keyof typeof EXIT_CODE) => Promise<vo
   let first: number | undefined
   const listener = (signal: keyof typeof EXIT_CODE) => {
     if (first !== undefined) {
-      if (performance.now() - first > SAME) process.exit(EXIT_CODE[signal])
+      if (now() - first > SAME) process.exit(EXIT_CODE[signal])
       return
     }
-    first = performance.now()
+    first = now()
     void stop(signal).finally(() => process.exit(EXIT_CODE[signal]))
   }
   const signals = Object.keys(EXIT_CODE) as (keyof typeof EXIT_CODE)[]

@@ -1,4 +1,5 @@
 /** The steps of one reload: their time, the one that runs now, and what failed beside. */
+import { now, timestamp } from './clock.ts'
 import { describeError } from './describe-error.ts'
 import type { ReloadReport, Step } from './report.ts'
 import type { Running } from './running.ts'
@@ -7,7 +8,7 @@ import type { Running } from './running.ts'
 export class Steps {
   readonly report: ReloadReport
   readonly #onStep: Running['onStep']
-  readonly #began = Date.now()
+  readonly #began = timestamp()
   /** The step that runs, or ran last. */
   current: Step = 'affected'
 
@@ -19,14 +20,14 @@ export class Steps {
   /** Runs a step: notes its time, also when it throws. */
   readonly step = async <T>(name: Step, work: () => T | Promise<T>): Promise<T> => {
     const { report } = this
-    const start = performance.now()
+    const start = now()
     const providers = report.providers.map(({ module, name, from }) => ({ module, name, generation: from }))
     this.current = name
-    this.#onStep({ reload: report.id, step: name, since: Date.now(), began: this.#began, providers })
+    this.#onStep({ reload: report.id, step: name, since: timestamp(), began: this.#began, providers })
     try {
       return await work()
     } finally {
-      report.ms[name] = performance.now() - start
+      report.ms[name] = now() - start
     }
   }
 

@@ -6,6 +6,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { type DevEnvironment, type FSWatcher, normalizePath } from 'vite'
+import { clearTimeout, setTimeout } from './clock.ts'
 import { signatureOf } from './sources.ts'
 
 /** `"extends": "…"`, `"extends": ["…", "…"]`, and the `"path": "…"` of a reference; a comment that looks like one does no harm. */

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { getHeapSnapshot } from 'node:v8'
 import { fileURLToPath } from 'node:url'
 import type { Worker } from 'node:worker_threads'
+import { now, setImmediate } from './clock.ts'
 import { shorten, type Retainer } from './report.ts'
 import { fileOf, locationOf } from './why/place.ts'
 import type { Explanation, Step } from './why/explain.ts'
@@ -61,7 +62,7 @@ export function why(retired: Named[], options: WhyOptions): Promise<Found> {
 async function run(retired: Named[], options: WhyOptions): Promise<Found> {
   const { running, alive = [], root, onProgress, signal } = options
   signal?.throwIfAborted()
-  const start = performance.now()
+  const start = now()
   const tag = `harness-hmr.why ${crypto.randomUUID()}`
   const question: Question = { tag, running, own: OWN, alive: alive.map(({ name }) => name) }
   const worker = await startWorker(question)
@@ -82,7 +83,7 @@ async function run(retired: Named[], options: WhyOptions): Promise<Found> {
       object: retired[i]!.name,
       retainer: retainerOf(explanation, root)
     }))
-    return { found, ms: { total: performance.now() - start, blocked } }
+    return { found, ms: { total: now() - start, blocked } }
   } catch (error) {
     signal?.throwIfAborted()
     throw error
@@ -97,7 +98,7 @@ const tags = new Set<object>()
 
 /** @returns the milliseconds that it took, in all of which the process stood still. */
 async function sendSnapshot(worker: Worker, refs: object): Promise<number> {
-  const start = performance.now()
+  const start = now()
   tags.add(refs)
   const snapshot = getHeapSnapshot()
   tags.delete(refs)
@@ -105,7 +106,7 @@ async function sendSnapshot(worker: Worker, refs: object): Promise<number> {
   await once(snapshot, 'end')
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
   worker.postMessage(null)
-  return performance.now() - start
+  return now() - start
 }
 
 function answerOf(worker: Worker, onProgress: WhyOptions['onProgress']): Promise<[number, Explanation][]> {

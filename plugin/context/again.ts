@@ -1,9 +1,6 @@
 /** Looking again, at no cost while there is nothing to look at. */
-import { performance } from 'node:perf_hooks'
+import { clearTimeout, now, setTimeout } from '../clock.ts'
 import { outside } from '../outside.ts'
-
-// Taken now: a test that fakes the global must not keep anything alive.
-const { setTimeout, clearTimeout } = globalThis
 
 /** Milliseconds until the first look, and at most between two while nothing comes of it. */
 const FIRST = 25
@@ -50,9 +47,9 @@ export class Again {
 
   #run(): void {
     this.#timer = undefined
-    const start = performance.now()
+    const start = now()
     const { left, found } = this.#look()
-    this.#least = Math.max(FIRST, (performance.now() - start) * SHARE)
+    this.#least = Math.max(FIRST, (now() - start) * SHARE)
     if (left) this.#set(Math.max(this.#least, found ? FIRST : Math.min(this.#delay * 2, LAST)))
   }
 }

@@ -1,5 +1,5 @@
 /** The open boundaries of one scope. */
-import { performance } from 'node:perf_hooks'
+import { now } from '../clock.ts'
 import { Again } from './again.ts'
 import { isHidden, isPending, onSettled } from './promise-state.ts'
 import type { Site } from './site.ts'
@@ -29,7 +29,7 @@ export class Runs {
 
   /** Opens a boundary within `parent`. */
   open(parent: Run | undefined): Run {
-    const since = performance.now()
+    const since = now()
     const run: Run = { open: true, parent, since, promise: undefined, unwatch: undefined, site: undefined }
     skipClosedParents(run)
     this.#open.add(run)

@@ -3,6 +3,7 @@
  * sends. While no page is open nothing is listened to, looked at or measured.
  */
 import { version, type WebSocketClient, type WebSocketServer } from 'vite'
+import { clearTimeout, now, setTimeout, timestamp } from '../clock.ts'
 import { attempt, messageOf } from '../contain.ts'
 import type { Harness } from '../harness.ts'
 import { overview } from './overview.ts'
@@ -110,7 +111,7 @@ export class PageChannel {
         void this.#sampler.take()
       },
       why: report => this.#append('whys', report),
-      error: error => this.#append('errors', { ...error, time: Date.now() }),
+      error: error => this.#append('errors', { ...error, time: timestamp() }),
       progress: task => {
         this.#task = task
         // At once: a snapshot of the heap stops the process for seconds.
@@ -140,8 +141,8 @@ export class PageChannel {
 
   /** Sees to it that pages are told within `ms`. */
   #within(ms: number): void {
-    const now = performance.now()
-    const due = Math.max(now + ms, this.#lookedAt + this.#cost / SHARE)
+    const at = now()
+    const due = Math.max(at + ms, this.#lookedAt + this.#cost / SHARE)
     if (due >= this.#due) return
     clearTimeout(this.#timer)
     this.#due = due
@@ -153,7 +154,7 @@ export class PageChannel {
         error => this.#failed(error)
       )
       this.#within(this.#harness.history.progress ? TICK_DRAINING : TICK)
-    }, due - now).unref()
+    }, due - at).unref()
   }
 
   #failed(error: unknown): void {
@@ -171,7 +172,7 @@ export class PageChannel {
       this.#told.set(name as keyof Parts, json)
       Object.assign(parts, { [name]: part })
     }
-    const delta = { now: Date.now(), parts, lists: this.#lists, task: this.#task }
+    const delta = { now: timestamp(), parts, lists: this.#lists, task: this.#task }
     const isNew = Object.keys(parts).length + Object.keys(this.#lists).length > 0 || this.#task
     this.#lists = {}
     this.#task = undefined
@@ -179,12 +180,12 @@ export class PageChannel {
   }
 
   #look(): Parts {
-    const start = performance.now()
+    const start = now()
     const { running, state, history } = this.#harness
     const { pending, dirty, abandoned } = this.#harness.service.status
     const seen = running ? overview(running) : { fibers: [], boundaries: { total: 0, oldest: [] }, storages: [] }
     const modules = running?.host.modules().length ?? 0
-    this.#lookedAt = performance.now()
+    this.#lookedAt = now()
     this.#cost = this.#lookedAt - start
     return {
       ...seen,
@@ -199,7 +200,7 @@ export class PageChannel {
     const { history, entry, limits } = this.#harness
     const parts = Object.fromEntries([...this.#told].map(([name, json]) => [name, JSON.parse(json)])) as Parts
     return {
-      now: Date.now(),
+      now: timestamp(),
       root: this.#root,
       entry,
       versions: { node: process.versions.node, vite: version },

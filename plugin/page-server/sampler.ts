@@ -1,5 +1,6 @@
 /** The numbers behind the live page's charts. Each costs about a millisecond, so they are taken while a page is open. */
 import { AsyncResource } from 'node:async_hooks'
+import { now } from '../clock.ts'
 import type { Harness } from '../harness.ts'
 import { KEPT } from '../history.ts'
 import type { Sample } from './protocol.ts'
@@ -52,9 +53,9 @@ async function boundaryCost(): Promise<number> {
   const scope = new BoundaryScope<object>({ name: 'harness-hmr.sample' })
   let least = Infinity
   for (let batch = 0; batch < BATCHES; batch++) {
-    const start = performance.now()
+    const start = now()
     for (let i = 0; i < BATCH; i++) await scope.run(scope, async () => {})
-    least = Math.min(least, performance.now() - start)
+    least = Math.min(least, now() - start)
   }
   await scope.dispose()
   return (least / BATCH) * 1000
