@@ -6,8 +6,8 @@ import colors from 'picocolors'
 import { numberOf, textOf } from './cli/options.ts'
 import { progressBar } from './cli/progress.ts'
 import { askWhy } from './cli/why-client.ts'
-import { whyLine } from './report.ts'
-import { runSoak, soakTable } from './soak.ts'
+import { whyLine } from './report/report.ts'
+import { runSoak, soakTable } from './soak/start.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 

@@ -1,19 +1,27 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
 import { normalizePath, type Plugin, type ResolvedConfig, version } from 'vite'
-import { contentsOf } from './config-saves.ts'
-import { devtoolsDock } from './devtools.ts'
-import type { Harness } from './harness.ts'
-import { ENVIRONMENT, HarnessEnvironment, Lifecycle } from './lifecycle.ts'
+import { contentsOf } from './vite/config-saves.ts'
+import { devtoolsDock } from './vite/devtools.ts'
+import type { Harness } from './harness/harness.ts'
+import { ENVIRONMENT, HarnessEnvironment, Lifecycle } from './vite/lifecycle.ts'
 import { resolveOptions, type Options } from './options.ts'
-import { assertSupported } from './surroundings.ts'
+import { assertSupported } from './vite/requirements.ts'
 
-export type { Browsers, BrowserPage, PageListener } from './browsers.ts'
-export type { BeforeReload } from './close.ts'
+export type { Browsers, BrowserPage, PageListener } from './harness/browsers.ts'
+export type { BeforeReload } from './reload/close.ts'
 export type { Options } from './options.ts'
-export type { HarnessHmr, HarnessHmrEvents, RunningProvider, Status, Ticket } from './service.ts'
-export type { AuditReport, Outcome, ProviderReport, ReloadReport, ReportError, Step, WhyReport } from './report.ts'
-export type { Progress, SlowDrain } from './running.ts'
-export type { Location } from './script.ts'
+export type { HarnessHmr, HarnessHmrEvents, RunningProvider, Status, Ticket } from './harness/service.ts'
+export type {
+  AuditReport,
+  Outcome,
+  ProviderReport,
+  ReloadReport,
+  ReportError,
+  Step,
+  WhyReport
+} from './report/report.ts'
+export type { Progress, SlowDrain } from './reload/running.ts'
+export type { Location } from './modules/script.ts'
 
 /** What other plugins and tests find at `plugin.api`, as is the custom among Vite's plugins. */
 export interface Api {

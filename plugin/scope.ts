@@ -1,7 +1,7 @@
 /** An async-context carrier with an end, for code that is replaced while its callers live on. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { types } from 'node:util'
-import { now } from './clock.ts'
+import { now } from './guard/clock.ts'
 import { enter } from './context/enter.ts'
 import { type Run, Runs } from './context/runs.ts'
 import { captureSite, frames } from './context/site.ts'

@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type InlineConfig, normalizePath } from 'vite'
-import { generationKey } from './creators.ts'
-import { codeFrame } from './describe-error.ts'
-import type { HarnessEvents } from './harness.ts'
+import { generationKey } from './audit/creators.ts'
+import { codeFrame } from './report/describe-error.ts'
+import type { HarnessEvents } from './harness/harness.ts'
 import type { AuditReport, Options, ReloadReport, ReportError, WhyReport } from './index.ts'
 import { formOf, serve, type Served } from './testing/server.ts'
 

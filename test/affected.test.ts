@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { affected, type ModuleGraph } from '../plugin/affected.ts'
+import { affected, type ModuleGraph } from '../plugin/reload/affected.ts'
 
 /** `imports` reads "a.ts imports b.ts"; `applies` reads "the plugin of harness.ts is the parent of a fiber of agents.ts". */
 function graph(imports: Record<string, string[]>, providers: string[], applies: Record<string, string[]>): ModuleGraph {

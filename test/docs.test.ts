@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { affected } from '../plugin/affected.ts'
-import { OUTCOMES, REASONS } from '../plugin/report.ts'
+import { affected } from '../plugin/reload/affected.ts'
+import { OUTCOMES, REASONS } from '../plugin/report/report.ts'
 
 /** The rows of the table under "How a save can end", by column. */
 function rows(): { save: string; outcome: string; step: string }[] {

@@ -2,7 +2,7 @@ import { existsSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Harness } from '../plugin/harness.ts'
+import type { Harness } from '../plugin/harness/harness.ts'
 import type { ReloadReport } from '../plugin/index.ts'
 import { type App, createApp } from './app.ts'
 import {

@@ -1,9 +1,9 @@
 /** When a harness comes and goes with its dev server. */
 import { createServer, resolveConfig, type InlineConfig, type Plugin } from 'vite'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Harness } from '../plugin/harness.ts'
+import type { Harness } from '../plugin/harness/harness.ts'
 import { ENVIRONMENT, harnessHmr } from '../plugin/index.ts'
-import type { HarnessEnvironment } from '../plugin/lifecycle.ts'
+import type { HarnessEnvironment } from '../plugin/vite/lifecycle.ts'
 import { createApp, createFolder, seq } from './app.ts'
 import { agents, Project } from './field-project.ts'
 import { promptly } from './promptly.ts'

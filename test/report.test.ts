@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { auditLine, type AuditReport, reloadLine, type ReloadReport } from '../plugin/report.ts'
+import { auditLine, type AuditReport, reloadLine, type ReloadReport } from '../plugin/report/report.ts'
 
 const report: ReloadReport = {
   type: 'reload',

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { providerLines } from '../plugin/shortcuts.ts'
+import { providerLines } from '../plugin/vite/shortcuts.ts'
 import { type App, createApp, gate } from './app.ts'
 import { bump, files } from './page-fixture.ts'
 import { promptly } from './promptly.ts'

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { progressBar } from '../plugin/cli/progress.ts'
-import type { AuditReport, ReloadReport } from '../plugin/report.ts'
+import type { AuditReport, ReloadReport } from '../plugin/report/report.ts'
 import { type SoakReport, verdict } from '../plugin/soak/report.ts'
 import { soakTable } from '../plugin/soak/table.ts'
 import { Tally } from '../plugin/soak/tally.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { SoakReport } from '../plugin/soak.ts'
+import type { SoakReport } from '../plugin/soak/start.ts'
 import { createFolder } from './app.ts'
 import { builtPackage, run } from './built.ts'
 

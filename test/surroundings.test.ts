@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { assertSupported, type Surroundings, warningsFor } from '../plugin/surroundings.ts'
+import { assertSupported, type Surroundings, warningsFor } from '../plugin/vite/requirements.ts'
 import { createApp } from './app.ts'
 import { anyPort } from './port.ts'
 

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { type Callback, CALLBACKS } from '../plugin/contain.ts'
+import { type Callback, CALLBACKS } from '../plugin/guard/contain.ts'
 import type { ReloadReport } from '../plugin/index.ts'
 import { type App, createApp, gate, seq } from './app.ts'
 import { bump, composing, service } from './field-fixture.ts'

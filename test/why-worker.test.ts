@@ -81,7 +81,7 @@ test('the published build searches, one search after the other, and stops when i
 test('a Vite config that imports the TypeScript sources searches the same way', async () => {
   const root = createFolder({
     'vite.config.ts': `
-      import { why } from ${JSON.stringify(join(repository, 'plugin/why.ts'))}
+      import { why } from ${JSON.stringify(join(repository, 'plugin/why/why.ts'))}
       export default { plugins: [{ name: 'why', api: { why } }] }`,
     'main.mjs': `
       import { loadConfigFromFile } from 'vite'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { why, type Found, type Named } from '../plugin/why.ts'
+import { why, type Found, type Named } from '../plugin/why/why.ts'
 import { createApp, type App } from './app.ts'
 import { files, plants, type Plant } from './why-plants.ts'
 import { bump } from './field-fixture.ts'

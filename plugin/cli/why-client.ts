@@ -10,8 +10,8 @@ import {
   type Delta,
   type Snapshot,
   type Task
-} from '../page-server/protocol.ts'
-import type { WhyReport } from '../report.ts'
+} from '../page/server/protocol.ts'
+import type { WhyReport } from '../report/report.ts'
 
 /** Milliseconds until a server that does not answer is no server of ours. */
 const PATIENCE = 5000

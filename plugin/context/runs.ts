@@ -1,5 +1,5 @@
 /** The open boundaries of one scope. */
-import { now } from '../clock.ts'
+import { now } from '../guard/clock.ts'
 import { Again } from './again.ts'
 import { isHidden, isPending, onSettled } from './promise-state.ts'
 import type { Site } from './site.ts'

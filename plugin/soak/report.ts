@@ -1,5 +1,5 @@
 /** What a soak reports, and its verdict. Pure. */
-import { type AuditReport, type Count, type Outcome, plural, type WhyReport } from '../report.ts'
+import { type AuditReport, type Count, type Outcome, plural, type WhyReport } from '../report/report.ts'
 import type { Cost, Open } from './measure.ts'
 import type { HeapSlopes } from './slope.ts'
 

@@ -1,8 +1,8 @@
 /** The soak itself, in a process of its own: one file is reloaded many times, and what grows is measured. */
 import { resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import type { Running } from '../running.ts'
-import type { WhyReport } from '../report.ts'
+import type { Running } from '../reload/running.ts'
+import type { WhyReport } from '../report/report.ts'
 import { serve, type Served } from '../testing/server.ts'
 import { combine, costs, heapInUse, open, type Cost, type Open } from './measure.ts'
 import { type SoakLimits, type SoakReport, verdict } from './report.ts'

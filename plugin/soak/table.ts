@@ -1,7 +1,7 @@
 /** A soak's report as lines to read. Pure. */
 import { relative } from 'node:path'
 import colors from 'picocolors'
-import { type Count, plural, retainerLine, whyLine } from '../report.ts'
+import { type Count, plural, retainerLine, whyLine } from '../report/report.ts'
 import type { Cost } from './measure.ts'
 import { bytes, type SoakReport } from './report.ts'
 import type { Slope } from './slope.ts'

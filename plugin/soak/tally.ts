@@ -1,6 +1,6 @@
 /** Counts what reloads and audits report while a soak runs. */
-import { generationKey } from '../creators.ts'
-import { type AuditReport, type Count, place, type ReloadReport } from '../report.ts'
+import { generationKey } from '../audit/creators.ts'
+import { type AuditReport, type Count, place, type ReloadReport } from '../report/report.ts'
 import type { SoakReport } from './report.ts'
 
 /** Notes what reloads and audits report, as little of it as the report needs. */

@@ -1,6 +1,6 @@
 /** Matchers for `expect.extend()` of vitest, jest, and whoever else takes theirs. */
 import { stripVTControlCharacters } from 'node:util'
-import { auditLine, type AuditReport, type ReloadReport, whyLine, type WhyReport } from '../report.ts'
+import { auditLine, type AuditReport, type ReloadReport, whyLine, type WhyReport } from '../report/report.ts'
 
 declare global {
   // vitest's `expect` reads this namespace too, so that neither of the two has to be there.

@@ -2,9 +2,9 @@
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { createServer, type InlineConfig, normalizePath, type Plugin } from 'vite'
-import type { Harness, HarnessEvents } from '../harness.ts'
+import type { Harness, HarnessEvents } from '../harness/harness.ts'
 import { ENVIRONMENT, type Options, type ReportError } from '../index.ts'
-import { place } from '../report.ts'
+import { place } from '../report/report.ts'
 import { configure } from './config.ts'
 
 /** A harness that has booted, and its server. */

@@ -1,0 +1,463 @@
+/** One running harness: boot, one reload at a time, stop. */
+import { AsyncResource } from 'node:async_hooks'
+import { basename, isAbsolute } from 'node:path'
+import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
+import { cleanUrl } from 'vite-node/utils'
+import { boot, type HarnessOptions } from './boot.ts'
+import { BrowserChannel } from './browsers.ts'
+import { clearTimeout, now, setTimeout, timestamp } from '../guard/clock.ts'
+import { describeError } from '../report/describe-error.ts'
+import { FiberState } from '../cordis/cordis.ts'
+import type { Generation } from '../audit/creators.ts'
+import { History } from './history.ts'
+import { openIn } from '../audit/ledger.ts'
+import type { LateError } from '../leaks/leftovers.ts'
+import { Missing } from './missing.ts'
+import type { Cause } from '../reload/plan.ts'
+import { reload } from '../reload/reload.ts'
+import { type AuditReport, isSuccess, type ReloadReport, type ReportError, type WhyReport } from '../report/report.ts'
+import { Rounds } from './rounds.ts'
+import type { Limits, Progress, SlowDrain } from '../reload/running.ts'
+import { Saves, writtenSince } from './saves.ts'
+import { whyRetained } from './search.ts'
+import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
+import type { WhyOptions } from '../why/why.ts'
+import { within } from '../guard/within.ts'
+
+/** What a harness tells while it runs. */
+export interface HarnessEvents {
+  /** It is up: how many provider instances run, which failed, and how long the boot took. */
+  ready(info: { providers: number; failed: string[]; ms: number }): void
+  /** It could not boot; the next save tries again. */
+  failed(error: ReportError): void
+  reload(report: ReloadReport): void
+  audit(report: AuditReport): void
+  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
+  auditWaits(megabytes: number): void
+  /** A drain has taken `warnAfter`. */
+  slow(drain: SlowDrain): void
+  /** A step of a reload begins; its end is the next step, or the report. */
+  step(progress: Progress): void
+  why(report: WhyReport): void
+  /** How far something long has come, e.g. a search through the heap; `fraction` is 0 to 1. */
+  progress(progress: { what: string; stage: string; fraction: number }): void
+  /** An error that Cordis logged while no reload ran, and that nothing else shows. */
+  error(error: ReportError): void
+}
+
+/** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
+const KEPT_REPORTS = 100
+
+/** Milliseconds that the drain, and then the end of the harness, may take: a person waits for it. */
+const LONGEST_STOP = 5000
+
+/** The steps of a reload in which something may be down. */
+const UNDERWAY = new Set<Progress['step'] | undefined>(['close', 'drain', 'disable', 'install'])
+
+type State = { kind: 'idle' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
+
+/** Runs a harness in a Vite environment, and reloads what a save reaches, one reload at a time. */
+export class Harness {
+  readonly #env: DevEnvironment
+  readonly #options: HarnessOptions
+  readonly #listeners = new Set<Partial<HarnessEvents>>()
+  readonly #saves = new Saves(file => this.changed(file))
+  /** Files and modules that have not been looked at yet; what is saved meanwhile joins them. */
+  readonly #pending: { files: Set<string>; modules: Set<string> } = { files: new Set(), modules: new Set() }
+  /** Reloads belong to nobody: one that ran in the async context of who asked for it would be let go by what it drains. */
+  readonly #context = new AsyncResource('harness-hmr')
+  /** Files whose newest content is not what runs, since it could not be reloaded. */
+  #dirty = new Set<string>()
+  /** What could not be found when something could not be reloaded, or the harness not boot. */
+  readonly #missing: Missing
+  #state: State = { kind: 'idle' }
+  #work: Promise<void> = Promise.resolve()
+  #reloads = 0
+  readonly #reports: ReloadReport[] = []
+  /** What runs now, and what ends its evaluation, or its drain. */
+  #underway:
+    | { files: string[]; newer: AbortController; abandon: AbortController; began: number; isBoot: boolean }
+    | undefined
+  /** Files whose evaluation did not end, with the modules on which it hung: tried again when one of those is saved. */
+  readonly #hanging = new Map<string, string[]>()
+  readonly #rounds = new Rounds()
+  /** Saves that wait, since the harness makes them itself. */
+  readonly #slowed = new Map<string, NodeJS.Timeout>()
+  /** What was told so far, for who comes later. */
+  readonly history = new History()
+  readonly #audits: AuditReport[] = []
+  readonly #browsers: BrowserChannel
+  /** Ends what may take long. */
+  readonly #stopped = new AbortController()
+  /** Ends what a stop waits for. */
+  readonly #halted = new AbortController()
+  /** While a reload runs, what Cordis logs belongs to its report. */
+  #failures: unknown[] | undefined
+
+  constructor(env: DevEnvironment, options: HarnessOptions, socket: ViteDevServer['ws']) {
+    this.#env = env
+    this.#options = options
+    this.#missing = new Missing(env.config.root)
+    this.listen(this.history.notes)
+    this.#browsers = new BrowserChannel(socket, error => this.#tell('error', describeError(error, 'run')))
+  }
+
+  /**
+   * Content that counts as saved although it is not on disk, by file. Whoever puts some here makes Vite load it, and says
+   * so by `changed`.
+   */
+  get unsaved(): Map<string, string> {
+    return this.#saves.unsaved
+  }
+
+  /** Calls the given functions when the harness tells something; returns how to stop. */
+  listen(listener: Partial<HarnessEvents>): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Tells of an error that belongs to no reload. */
+  report(error: unknown): void {
+    this.#tell('error', describeError(error, 'run'))
+  }
+
+  /** Absolute path of the entry. */
+  get entry(): string {
+    return this.#options.entry
+  }
+
+  /** `"booting"` until the first boot has ended. */
+  get state(): 'booting' | 'running' | 'failed' | 'stopped' {
+    return this.#state.kind === 'idle' ? 'booting' : this.#state.kind
+  }
+
+  /** The parts of the harness while it runs. */
+  get running() {
+    return this.#state.kind === 'running' ? this.#state.running : undefined
+  }
+
+  /** What the harness finds as `ctx.harnessHmr`. */
+  get service(): HarnessHmr {
+    // Arrow functions see this harness; the object itself is what Cordis hands out.
+    const status = () => this.#status()
+    const providers = () => runningProviders(this.running)
+    const { on, send } = this.#browsers
+    return {
+      request: path => {
+        const ticket = answer(path, this.#env.config.root, this.running)
+        if (ticket.when !== 'never') this.changed(ticket.file)
+        return ticket
+      },
+      get status() {
+        return status()
+      },
+      reports: this.#reports,
+      audits: this.#audits,
+      get providers() {
+        return providers()
+      },
+      browsers: { on, send }
+    }
+  }
+
+  /**
+   * Boots the harness. A failure is told, and the next save tries again.
+   * @param watching - resolves when the watcher tells of saves; what was saved before that is found then.
+   */
+  async start(watching: Promise<unknown> = Promise.resolve()): Promise<void> {
+    const since = timestamp()
+    await this.#enqueue(() => this.#boot())
+    await watching
+    for (const file of await writtenSince(since, this.running?.host.files() ?? [])) this.changed(file)
+  }
+
+  /** A file was saved, created or deleted. Returns at once; what it asks for runs after what runs now. */
+  changed(file: string): void {
+    if (this.#stopped.signal.aborted) return
+    // It may become relevant before the watcher sees its next save.
+    if (this.#isIrrelevant(normalizePath(file))) return void this.#saves.look(file)
+    void this.#obsolete(normalizePath(file))
+    this.#slowDown(normalizePath(file))
+  }
+
+  /** Replaces modules although their code is the same: their importers decide as if they had been saved. */
+  invalidate(ids: string[]): void {
+    if (this.running && ids.length > 0) this.#add('modules', ids)
+  }
+
+  /** A setting has changed (tsconfig.json): once everything is read anew, what is made otherwise now counts as saved. */
+  recheck(readAnew: () => Promise<void>): void {
+    void this.#enqueue(async () => {
+      if (this.#stopped.signal.aborted) return
+      await readAnew()
+      if (this.#state.kind === 'failed') return this.#boot()
+      const { running } = this
+      const differing: string[] = []
+      for (const id of running?.host.modules() ?? []) if (await running!.host.isChanged(id)) differing.push(id)
+      const files = new Set(differing.filter(id => isAbsolute(id)).map(id => cleanUrl(id)))
+      // What could not be reloaded is tried together with the others, and then without: it blocks none.
+      const sound = [...files].filter(file => !this.#dirty.has(file))
+      const saved = sound.length > 0 ? sound : [...this.#dirty]
+      for (const file of saved) this.#saves.forget(file)
+      this.#add('files', saved)
+      this.invalidate(differing.filter(id => !isAbsolute(id)))
+    })
+  }
+
+  /** The limits of a reload, in milliseconds. */
+  get limits(): Limits {
+    const { grace, warnAfter, deadline } = this.#options
+    return { grace, warnAfter, deadline }
+  }
+
+  /** Looks now at every retired generation without a final verdict; resolves when each has been reported on. */
+  async audit(): Promise<void> {
+    await this.running?.auditor.run()
+  }
+
+  /** Searches the heap for what keeps retired generations, one of them or all. */
+  async why(only?: Generation): Promise<WhyReport[]> {
+    const { running } = this
+    if (!running) return []
+    const onProgress: WhyOptions['onProgress'] = (stage, fraction) =>
+      this.#tell('progress', { what: 'why', stage, fraction })
+    const reports = await whyRetained(
+      running,
+      { root: this.#env.config.root, onProgress, signal: this.#stopped.signal },
+      only
+    )
+    for (const report of reports) this.#tell('why', report)
+    return reports
+  }
+
+  /** Forgets the reports: so many are kept that they would look like growth where that is measured. */
+  forgetReports(): void {
+    for (const list of [this.#reports, this.#audits]) list.length = 0
+    this.history.clear()
+  }
+
+  /** Lets the reload whose drain runs go on without it, as at its deadline; false when no drain runs. */
+  abandon(): boolean {
+    const isDraining = this.history.progress?.step === 'drain'
+    if (isDraining) this.#underway?.abandon.abort()
+    return isDraining
+  }
+
+  /** Resolves when what is queued now has run. */
+  idle(): Promise<void> {
+    return this.#work
+  }
+
+  /** Disposes the harness after the reload that runs now, which waits for nothing any more. */
+  stop(): Promise<void> {
+    this.#stopped.abort(new Error('the harness stops'))
+    // A drain that does not end must not keep the process: it ends with it.
+    const ms = Math.min(this.#options.deadline, LONGEST_STOP)
+    const timer = setTimeout(() => this.#halted.abort(), ms)
+    this.#saves.close()
+    for (const timer of this.#slowed.values()) clearTimeout(timer)
+    return this.#enqueue(async () => {
+      const { running } = this
+      this.#state = { kind: 'stopped' }
+      if (running) await within(ms, running.stop())
+      clearTimeout(timer)
+      this.#browsers.close()
+    })
+  }
+
+  /**
+   * Most saved files are not the harness': a log or a session that it writes itself must not have it tried again. While
+   * something is broken, what its new code was made of, or has asked for in vain, may be what mends it.
+   */
+  #isIrrelevant(file: string): boolean {
+    if (this.running && this.#dirty.size === 0) return this.running.host.modulesOf(file).length === 0
+    const isAsked = file === this.#options.entry || this.#dirty.has(file) || this.#missing.has(file)
+    return !isAsked && !this.#env.moduleGraph.getModulesByFile(file)?.size
+  }
+
+  #status(): Status {
+    const abandoned = this.running?.auditor.abandoned() ?? []
+    return {
+      state: this.#failures ? 'reloading' : 'idle',
+      pending: [...this.#pending.files],
+      dirty: [...this.#dirty],
+      abandoned: abandoned.map(({ name, generation, storages }) => ({
+        provider: `${name} ${generation}`,
+        boundaries: openIn(storages, KEPT_REPORTS)
+      }))
+    }
+  }
+
+  #add(kind: 'files' | 'modules', ids: string[]): void {
+    if (this.#stopped.signal.aborted) return
+    const isFirst = this.#pending.files.size + this.#pending.modules.size === 0
+    for (const id of ids) this.#pending[kind].add(id)
+    if (isFirst) void this.#enqueue(() => this.#apply())
+  }
+
+  /** What is evaluated now is given up when newer content of it has been saved: it may never end. */
+  async #obsolete(file: string): Promise<void> {
+    const underway = this.#underway
+    if (!underway || !(underway.isBoot || underway.files.includes(file))) return
+    if (await this.#saves.isNewer(file, underway.began))
+      underway.newer.abort(new Error(`"${basename(file)}" was saved again`))
+  }
+
+  /** A file that the harness writes each time that it is reloaded for it has to wait, and others get their turn. */
+  #slowDown(file: string): void {
+    if (this.#slowed.has(file)) return
+    const ms = this.#rounds.waitFor(file)
+    if (ms === 0) return this.#add('files', [file])
+    const message = `"${basename(file)}" was written during each of the last ${this.#rounds.of(file)} reloads that it caused: the harness writes it itself. It is looked at again in ${Math.round(ms / 1000)} s; write it only when its content changes`
+    this.#tell('error', { message, step: 'run', location: { file, line: 1, column: 1 } })
+    const timer = setTimeout(() => {
+      this.#slowed.delete(file)
+      this.#add('files', [file])
+    }, ms)
+    this.#slowed.set(file, timer.unref())
+  }
+
+  #tell<E extends keyof HarnessEvents>(event: E, ...args: Parameters<HarnessEvents[E]>): void {
+    for (const listener of this.#listeners) {
+      try {
+        // One entry of the table at a time: TypeScript cannot see that the function and its arguments belong together.
+        ;(listener[event] as ((...args: unknown[]) => void) | undefined)?.(...args)
+      } catch (error) {
+        // Who listens to what must not decide what is done next; the next one may show it.
+        if (event !== 'error') this.#tell('error', describeError(error, 'run'))
+      }
+    }
+  }
+
+  #enqueue(task: () => Promise<void>): Promise<void> {
+    // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
+    const work = this.#context.runInAsyncScope(() => this.#work.then(task))
+    return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'run'))))
+  }
+
+  async #boot(): Promise<void> {
+    if (this.#stopped.signal.aborted) return
+    const start = now()
+    const newer = new AbortController()
+    this.#underway = { files: [], newer, abandon: newer, began: timestamp(), isBoot: true }
+    try {
+      const running = await boot(
+        this.#env,
+        this.#options,
+        {
+          audit: report => this.#audited(report),
+          auditWaits: megabytes => this.#tell('auditWaits', megabytes),
+          slow: drain => this.#tell('slow', drain),
+          step: progress => this.#tell('step', progress),
+          error: (error, unseen) => this.#error(error, unseen),
+          late: late => this.#late(late),
+          isReloading: () => UNDERWAY.has(this.history.progress?.step),
+          unresolved: path => this.#missing.add(path),
+          idle: () => this.idle(),
+          invalidate: ids => this.invalidate(ids)
+        },
+        this.service,
+        { newer: newer.signal, stopped: this.#stopped.signal, halted: this.#halted.signal }
+      )
+      this.#state = { kind: 'running', running }
+      this.#missing.clear()
+      const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
+      const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
+      this.#tell('ready', { providers: fibers.length, failed, ms: now() - start })
+    } catch (error) {
+      this.#state = { kind: 'failed' }
+      // Otherwise it is tried again at once, or never.
+      if (!newer.signal.aborted && !this.#stopped.signal.aborted) this.#tell('failed', describeError(error, 'boot'))
+    } finally {
+      this.#underway = undefined
+    }
+  }
+
+  async #apply(): Promise<void> {
+    const files: string[] = []
+    for (const file of this.#pending.files) if (await this.#saves.read(file)) files.push(file)
+    const modules = [...this.#pending.modules]
+    this.#pending.files.clear()
+    this.#pending.modules.clear()
+    if (this.#state.kind === 'failed') return this.#boot()
+    if (files.length === 0 && modules.length === 0) return
+    // With what could not be reloaded before, so that a change over two files comes live with the second; and without
+    // it if that fails, so that a broken provider blocks no other.
+    const again = [...this.#dirty].filter(file => !files.includes(file) && this.#isWorthATry(file, files))
+    const frozen = [...this.#dirty].filter(file => !files.includes(file))
+    const dirty = new Set([...this.#dirty, ...files])
+    const isFirstOfTwo = again.length > 0
+    const together = { files: [...again, ...files], modules, retries: isFirstOfTwo }
+    const live = await this.#reload({ ...together, frozen: frozen.filter(file => !again.includes(file)) })
+    if (live) for (const file of together.files) dirty.delete(file)
+    else if (isFirstOfTwo && (await this.#reload({ files, modules, frozen, retries: false })))
+      for (const file of files) dirty.delete(file)
+    if (dirty.size === 0) this.#missing.clear()
+    for (const file of this.#hanging.keys()) if (!dirty.has(file)) this.#hanging.delete(file)
+    this.#dirty = dirty
+  }
+
+  /** Where a file's evaluation hung before, only what it hung on can mend it. */
+  #isWorthATry(file: string, saved: string[]): boolean {
+    const hungOn = this.#hanging.get(file)
+    return hungOn === undefined || saved.some(other => hungOn.includes(other))
+  }
+
+  /** Whether the newest content of the files is what runs afterwards. */
+  async #reload(cause: Cause): Promise<boolean> {
+    const { running } = this
+    if (!running) return true
+    for (const file of cause.files) running.host.invalidate(file)
+    for (const id of cause.modules) running.host.invalidateModule(id)
+    const [newer, abandon] = [new AbortController(), new AbortController()]
+    const failures: unknown[] = []
+    const { host } = running
+    const heard = () => [
+      ...failures.map(error => describeError(error, 'run').message),
+      ...this.#browsers.removeLeftovers((module, version) => !host.runs(module, version))
+    ]
+    this.#failures = failures
+    this.#underway = { files: cause.files, newer, abandon, began: timestamp(), isBoot: false }
+    try {
+      const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
+      const report = await reload(++this.#reloads, cause, running, meanwhile)
+      const { error } = report
+      for (const file of cause.files) {
+        this.#rounds.ended(file, await this.#saves.isNewer(file, Infinity))
+        if (error?.evaluating) this.#hanging.set(file, error.evaluating)
+        else this.#hanging.delete(file)
+      }
+      this.#failures = undefined
+      keep(this.#reports, report)
+      this.#tell('reload', report)
+      // In the harness too: an agent that edited its own provider learns the outcome there.
+      running.fibers.emit('harness-hmr/report', report)
+      return isSuccess(report)
+    } finally {
+      this.#failures = this.#underway = undefined
+    }
+  }
+
+  #audited(report: AuditReport): void {
+    keep(this.#audits, report)
+    this.#tell('audit', report)
+    this.running?.fibers.emit('harness-hmr/audit', report)
+  }
+
+  #late({ error, whose }: LateError): void {
+    const described = describeError(error, 'run')
+    const message = `${whose}: ${described.message}`
+    if (this.#failures) this.#failures.push(new Error(message, { cause: error }))
+    else this.#tell('error', { ...described, message })
+  }
+
+  #error(error: unknown, unseen: boolean): void {
+    if (this.#failures) this.#failures.push(error)
+    else if (unseen) this.#tell('error', describeError(error, 'run'))
+  }
+}
+
+function keep<T>(list: T[], item: T): void {
+  list.push(item)
+  if (list.length > KEPT_REPORTS) list.shift()
+}

@@ -1,0 +1,64 @@
+/**
+ * The transaction. A change is tried before anything is taken down, and what was taken down comes back when it fails.
+ *
+ * ```
+ *   affected ──▶ stage ──▶ close ──▶ drain ──▶ disable ──▶ install ──▶ audit
+ *      │           │         └─────────┴──────────┴───────────┤
+ *   ignored      kept: the old version                  rolled-back: the old version
+ *                never noticed                          is installed again
+ * ```
+ */
+import { describeError } from '../report/describe-error.ts'
+import { type Change, changeOf } from './change.ts'
+import { close } from './close.ts'
+import { disable } from './disable.ts'
+import { drain } from './drain.ts'
+import { install } from './install.ts'
+import { processListeners } from '../leaks/leftovers.ts'
+import { type Cause, planOf } from './plan.ts'
+import { finish, openReport, providerReports } from './report.ts'
+import type { ReloadReport } from '../report/report.ts'
+import { rollBack } from './roll-back.ts'
+import type { Meanwhile, Running } from './running.ts'
+import { stage } from './stage.ts'
+import { Steps } from './steps.ts'
+import { audit, goingOf } from './targets.ts'
+import { anyOf } from '../guard/within.ts'
+
+/** Replaces what a cause reaches. Never throws: the report says what went wrong, and in which step. */
+export async function reload(
+  id: number,
+  cause: Cause,
+  running: Running,
+  meanwhile: Meanwhile = {}
+): Promise<ReloadReport> {
+  const { host, limits, stopped } = running
+  const listeners = processListeners()
+  const steps = new Steps(openReport(id, cause), running.onStep)
+  const { report, step } = steps
+  let change: Change | undefined
+  try {
+    const plan = await step('affected', () => planOf(cause, running))
+    report.reason = plan.reason
+    if (plan.kind === 'ignored') return await finish(steps, cause, running, meanwhile, listeners)
+    const going = goingOf(plan.modules, running)
+    report.providers = providerReports(going)
+    const frozen = new Set(cause.frozen.flatMap(file => host.modulesOf(file)))
+    const patience = { ms: limits.deadline, signal: anyOf(stopped, meanwhile.newer) }
+    const staged = await step('stage', () => stage(plan, going.instances, host, frozen, patience))
+
+    // From the first disposal on, whatever throws ends in the old version, installed again.
+    change = changeOf(plan, going, staged)
+    await step('close', () => close(change!, running))
+    await step('drain', () => drain(change!, running, steps, meanwhile.abandon))
+    await step('disable', () => disable(change!, running, steps))
+    await step('install', () => install(change!, running, steps))
+    report.outcome = plan.kind === 'restart' ? 'restarted' : 'reloaded'
+  } catch (error) {
+    report.error = describeError(error, steps.current)
+    report.outcome = change ? 'rolled-back' : 'kept'
+    if (change) await rollBack(change, running, steps)
+  }
+  await steps.try(() => audit(change?.retired ?? [], id, running))
+  return finish(steps, cause, running, meanwhile, listeners)
+}

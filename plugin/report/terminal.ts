@@ -1,0 +1,77 @@
+/** What the terminal shows: one line per report through Vite's logger, everything else on debug. */
+import colors from 'picocolors'
+import type { Logger } from 'vite'
+import type { HarnessEvents } from '../harness/harness.ts'
+import { auditLine, isQuiet, isSuccess, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
+import { mapStack } from '../modules/script.ts'
+
+/** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
+export function terminal(logger: Logger, root: string, entry: string): Partial<HarnessEvents> {
+  const prefix = colors.cyan('[harness-hmr]')
+  const info = (line: string) => logger.info(`${prefix} ${line}`)
+  const error = (line: string) => logger.error(`${prefix} ${line}`)
+  const broken = new Set<string>()
+  return {
+    ready({ providers, failed, ms }) {
+      info(
+        `${colors.green('ready')} ${colors.bold(entry)}  ${plural(providers, 'provider')}  ${colors.dim(`in ${Math.round(ms)} ms`)}`
+      )
+      if (failed.length > 0) error(colors.red(`failed: ${failed.join(', ')}`))
+    },
+    failed(cause) {
+      error(
+        `${colors.red('not running')} ${colors.bold(entry)}  ${describe(cause, root)}  ${colors.dim('(the next save tries again)')}${cause.frame ? `\n${cause.frame}` : ''}`
+      )
+    },
+    reload(report) {
+      const { reason, cause } = report
+      // Nothing to read of: most saved files are not the harness'. But who takes back what did not work is told so.
+      const isMended = reason?.code === 'same' && cause.some(file => broken.has(file))
+      if (isMended || !isQuiet(report)) info(reloadLine(report, root))
+      for (const file of cause)
+        if (isSuccess(report)) broken.delete(file)
+        else broken.add(file)
+    },
+    audit(report) {
+      info(auditLine(report, root))
+    },
+    why(report) {
+      info(whyLine(report, root))
+    },
+    progress({ what, stage }) {
+      if (what === 'why' && stage === 'snapshot')
+        info(colors.dim('why: a snapshot of the heap is taken, which stops the process for some seconds'))
+    },
+    auditWaits(megabytes) {
+      info(
+        colors.dim(
+          `the audit waits for a quiet moment: with ${megabytes} MB a collection stops the process for a while`
+        )
+      )
+    },
+    slow({ providers, open, total, unloading }) {
+      const names = unloading.map(name => ` of "${name}"`).join(',')
+      const what = total > 0 ? plural(total, 'open boundary') : `a disposer${names} has not ended`
+      const waits = open.map(
+        ({ label, age, opened }) =>
+          `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(openerOf(opened)))}`
+      )
+      if (total > open.length) waits.push(`\n  and ${total - open.length} more`)
+      logger.warn(`${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${what}${waits.join('')}`)
+    },
+    error(cause) {
+      error(
+        `${describe(cause, root)}${cause.stack ? `\n${colors.dim(cause.stack.split('\n').slice(1, 6).join('\n'))}` : ''}`
+      )
+    }
+  }
+}
+
+/** The line of a stack that opened a boundary: who called the provider that carries it, or that provider itself. */
+function openerOf([carrier = '', ...callers]: string[]): string {
+  return callers.find(frame => !/[\\/]node_modules[\\/]|\bnode:/.test(frame)) ?? carrier
+}
+
+function describe({ message, location }: ReportError, root: string): string {
+  return location ? `${colors.cyan(place(location, root))} ${message}` : message
+}
