@@ -20,8 +20,8 @@ export type {
   Step,
   WhyReport
 } from './report/report.ts'
-export type { Progress, SlowDrain } from './reload/running.ts'
-export type { Location } from './modules/script.ts'
+export type { HarnessEvents, Progress, SlowDrain } from './report/events.ts'
+export type { Location } from './report/script.ts'
 
 /** What other plugins and tests find at `plugin.api`, as is the custom among Vite's plugins. */
 export interface Api {

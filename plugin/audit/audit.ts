@@ -9,10 +9,10 @@ import type { Generation } from './creators.ts'
 import { disableEnteredAgain } from '../reload/disable.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
 import { clearIdleParsers } from '../leaks/nodes-own.ts'
-import { outside } from '../context/outside.ts'
+import { outside } from '../guard/outside.ts'
 import type { AuditReport, Retainer, SharedStorage } from '../report/report.ts'
 import type { Resources } from '../leaks/resources.ts'
-import { firstLocation, type Location } from '../modules/script.ts'
+import { firstLocation, type Location } from '../report/script.ts'
 
 /** A generation that no longer serves, held weakly. */
 export interface Retired extends Generation {

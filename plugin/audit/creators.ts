@@ -1,5 +1,5 @@
 /** On whose behalf something is created: the modules on the stack, and which of them it belongs to. */
-import { type Script, scriptAt, sitesOnStack } from '../modules/script.ts'
+import { type Script, scriptAt, sitesOnStack } from '../report/script.ts'
 
 /** One generation of a module. */
 export interface Generation {

@@ -9,9 +9,9 @@ import { captureSite, frames, type Site } from '../context/site.ts'
 import { aside, attempt, read } from '../guard/contain.ts'
 import { type Creators, type Generation, generationKey, isSameGeneration } from './creators.ts'
 import { type Boundary, type BoundaryScope, SCOPE_SLOT, type ScopeListener } from '../scope.ts'
-import type { Exports } from '../modules/host.ts'
+import type { Exports } from '../modules/exports.ts'
 import type { Count } from '../report/report.ts'
-import { type Location, locateScript, type Script, scriptsOf } from '../modules/script.ts'
+import { type Location, locateScript, type Script, scriptsOf } from '../report/script.ts'
 
 /** One storage, held weakly. */
 export interface LedgerEntry {

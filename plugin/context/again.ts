@@ -1,6 +1,6 @@
 /** Looking again, at no cost while there is nothing to look at. */
 import { clearTimeout, now, setTimeout } from '../guard/clock.ts'
-import { outside } from './outside.ts'
+import { outside } from '../guard/outside.ts'
 
 /** Milliseconds until the first look, and at most between two while nothing comes of it. */
 const FIRST = 25

@@ -2,7 +2,7 @@
 import { Applied } from './applied.ts'
 import { attempt, contain, read } from '../guard/contain.ts'
 import { type Context, type Fiber, FiberState, type Implementation, isolate } from './cordis.ts'
-import { type Exports, isReference } from '../modules/host.ts'
+import { type Exports, isReference } from '../modules/exports.ts'
 import { within } from '../guard/within.ts'
 
 /** One application of an exported plugin, with all that is needed to apply its successor. */

@@ -1,6 +1,6 @@
 /** Calls of the user's code that must not reach further than what was called: what it throws is a line of a report. */
 import { setImmediate } from './clock.ts'
-import { outside } from '../context/outside.ts'
+import { outside } from './outside.ts'
 import { within } from './within.ts'
 
 /** Whose turn it is; the tests have one row each. */

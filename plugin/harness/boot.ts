@@ -10,10 +10,11 @@ import { Creators } from '../audit/creators.ts'
 import { Host, type HostOptions } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
 import { catchLateErrors, type LateError, type Versions } from '../leaks/leftovers.ts'
-import type { Limits, Progress, Running, SlowDrain } from '../reload/running.ts'
+import type { Progress, SlowDrain } from '../report/events.ts'
+import type { Limits, Running } from '../reload/running.ts'
 import type { AuditReport } from '../report/report.ts'
 import { Resources } from '../leaks/resources.ts'
-import { installStackMapping } from '../modules/script.ts'
+import { installStackMapping } from '../report/script.ts'
 import { leaveShared } from '../audit/shared.ts'
 import { nameOf } from '../reload/targets.ts'
 import type { HarnessHmr } from './service.ts'
@@ -87,7 +88,8 @@ export async function boot(
   const resources = new Resources(creators, ledger, unnoted)
   const undo: (() => unknown)[] = [ledger.listen(), resources.listen(trace), installStackMapping()]
   try {
-    host = new Host(env, ledger, {
+    host = new Host(env, {
+      builtin: specifier => ledger.builtin(specifier),
       inline,
       external: await cordisFolders(env, entry),
       onInvalidate: ids => listener.invalidate(ids),

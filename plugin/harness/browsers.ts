@@ -1,7 +1,7 @@
 /** What the harness and pages in a browser tell each other: over Vite's own WebSocket, which lets in who has its token. */
 import { basename } from 'node:path'
 import type { WebSocketClient, WebSocketServer } from 'vite'
-import { scriptsOnStack } from '../modules/script.ts'
+import { scriptsOnStack } from '../report/script.ts'
 
 /** An open page; the same object for all that it sends. */
 export type BrowserPage = Pick<WebSocketClient, 'send'>

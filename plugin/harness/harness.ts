@@ -1,12 +1,11 @@
 /** One running harness: boot, one reload at a time, stop. */
-import { AsyncResource } from 'node:async_hooks'
 import { basename, isAbsolute } from 'node:path'
 import { normalizePath, type DevEnvironment, type ViteDevServer } from 'vite'
 import { cleanUrl } from 'vite-node/utils'
 import { boot, type HarnessOptions } from './boot.ts'
 import { BrowserChannel } from './browsers.ts'
 import { clearTimeout, now, setTimeout, timestamp } from '../guard/clock.ts'
-import { describeError } from '../report/describe-error.ts'
+import { describeError } from '../report/describe.ts'
 import { FiberState } from '../cordis/cordis.ts'
 import type { Generation } from '../audit/creators.ts'
 import { History } from './history.ts'
@@ -15,35 +14,16 @@ import type { LateError } from '../leaks/leftovers.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from '../reload/plan.ts'
 import { reload } from '../reload/reload.ts'
-import { type AuditReport, isSuccess, type ReloadReport, type ReportError, type WhyReport } from '../report/report.ts'
+import { type AuditReport, isSuccess, type ReloadReport, type WhyReport } from '../report/report.ts'
 import { Rounds } from './rounds.ts'
-import type { Limits, Progress, SlowDrain } from '../reload/running.ts'
+import type { HarnessEvents, Progress } from '../report/events.ts'
+import type { Limits } from '../reload/running.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
 import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
 import type { WhyOptions } from '../why/why.ts'
+import { outside } from '../guard/outside.ts'
 import { within } from '../guard/within.ts'
-
-/** What a harness tells while it runs. */
-export interface HarnessEvents {
-  /** It is up: how many provider instances run, which failed, and how long the boot took. */
-  ready(info: { providers: number; failed: string[]; ms: number }): void
-  /** It could not boot; the next save tries again. */
-  failed(error: ReportError): void
-  reload(report: ReloadReport): void
-  audit(report: AuditReport): void
-  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
-  auditWaits(megabytes: number): void
-  /** A drain has taken `warnAfter`. */
-  slow(drain: SlowDrain): void
-  /** A step of a reload begins; its end is the next step, or the report. */
-  step(progress: Progress): void
-  why(report: WhyReport): void
-  /** How far something long has come, e.g. a search through the heap; `fraction` is 0 to 1. */
-  progress(progress: { what: string; stage: string; fraction: number }): void
-  /** An error that Cordis logged while no reload ran, and that nothing else shows. */
-  error(error: ReportError): void
-}
 
 /** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
 const KEPT_REPORTS = 100
@@ -64,8 +44,6 @@ export class Harness {
   readonly #saves = new Saves(file => this.changed(file))
   /** Files and modules that have not been looked at yet; what is saved meanwhile joins them. */
   readonly #pending: { files: Set<string>; modules: Set<string> } = { files: new Set(), modules: new Set() }
-  /** Reloads belong to nobody: one that ran in the async context of who asked for it would be let go by what it drains. */
-  readonly #context = new AsyncResource('harness-hmr')
   /** Files whose newest content is not what runs, since it could not be reloaded. */
   #dirty = new Set<string>()
   /** What could not be found when something could not be reloaded, or the harness not boot. */
@@ -330,8 +308,9 @@ export class Harness {
   }
 
   #enqueue(task: () => Promise<void>): Promise<void> {
+    // In nobody's context: a reload in that of who asked for it would be let go by what it drains itself.
+    const work = outside(() => this.#work.then(task))
     // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
-    const work = this.#context.runInAsyncScope(() => this.#work.then(task))
     return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'run'))))
   }
 

@@ -1,8 +1,8 @@
 /** What a harness has told lately, for whoever comes later: a page that is opened, a list in the terminal. */
 import { timestamp } from '../guard/clock.ts'
 import { generationKey } from '../audit/creators.ts'
-import type { HarnessEvents } from './harness.ts'
-import type { Progress } from '../reload/running.ts'
+import type { HarnessEvents } from '../report/events.ts'
+import type { Progress } from '../report/events.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from '../report/report.ts'
 
 /** How many reports of reloads, and how many verdicts, are kept. */

@@ -1,10 +1,10 @@
 /** Why retired generations are not gone: what is known without a search, then the search through the heap. */
 import type { Retired } from '../audit/audit.ts'
 import { type Generation, isSameGeneration } from '../audit/creators.ts'
-import { isReference } from '../modules/host.ts'
+import { isReference } from '../modules/exports.ts'
 import type { Running } from '../reload/running.ts'
 import type { WhyReport } from '../report/report.ts'
-import { scriptName } from '../modules/script.ts'
+import { scriptName } from '../report/script.ts'
 import { type Named, why, type WhyOptions } from '../why/why.ts'
 
 /**

@@ -5,7 +5,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { Generation } from '../audit/creators.ts'
-import { scriptsOf } from '../modules/script.ts'
+import { scriptsOf } from '../report/script.ts'
 import { claimUncaught } from './uncaught.ts'
 
 /** How many listeners `process` has per event; what a provider adds there has to be taken away by it too. */

@@ -1,6 +1,6 @@
 /** What Node makes for itself and keeps for the whole process: made or used inside of a boundary, it would keep that. */
 import { getServers } from 'node:dns'
-import { outside } from '../context/outside.ts'
+import { outside } from '../guard/outside.ts'
 
 /** Makes now what Node makes when it is first needed, outside of every boundary. */
 export function makeNodesOwn(): void {

@@ -27,7 +27,7 @@ import {
   TIMER,
   type Timer
 } from './kinds.ts'
-import { type Location, locateScript, parseScript, type Script, sitesOnStack } from '../modules/script.ts'
+import { type Location, locateScript, parseScript, type Script, sitesOnStack } from '../report/script.ts'
 
 /** One resource that was started by code of the harness, or inside one of its storages. */
 interface Resource {

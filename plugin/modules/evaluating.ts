@@ -4,12 +4,11 @@ import type { ModuleCacheMap } from 'vite-node/client'
 import { normalizeModuleId } from 'vite-node/utils'
 import { now } from '../guard/clock.ts'
 import { within } from '../guard/within.ts'
+import { note } from '../report/describe.ts'
 
 /** An evaluation that was given up. */
 export class StillEvaluating extends Error {
-  /** The modules that have not ended, the innermost first; what mends one of them may let all end. */
-  readonly modules: string[]
-
+  /** `modules` have not ended, the innermost first; what mends one of them may let all end. */
   constructor(modules: string[], reason: unknown) {
     const [innermost] = modules
     const what =
@@ -20,7 +19,7 @@ export class StillEvaluating extends Error {
         : `${what}, and was given up: ${reason instanceof Error ? reason.message : String(reason)}`
     )
     this.name = 'StillEvaluating'
-    this.modules = modules
+    note(this, { evaluating: modules })
   }
 }
 

@@ -9,17 +9,15 @@ import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
 import { Loading, orGiveUp, type Patience, StillEvaluating } from './evaluating.ts'
 import { HotModules, type StagedHot } from './hot.ts'
-import type { Ledger } from '../audit/ledger.ts'
+import { type Exports, isReference } from './exports.ts'
 import { LiveExports } from './live-exports.ts'
-import { outside } from '../context/outside.ts'
-import { chainIn, importChains, Overlay } from './overlay.ts'
+import { outside } from '../guard/outside.ts'
+import { chainIn, Overlay } from './overlay.ts'
 import { Runner } from './runner.ts'
-import { nameScript, replaceMap, scriptMap, scriptName } from './script.ts'
+import { note } from '../report/describe.ts'
+import { nameScript, replaceMap, scriptMap, scriptName } from '../report/script.ts'
 import { signatureOf, type SourceMap, Sources, type SourcesOptions } from './sources.ts'
 import { forget, type InPlace, names, putInPlace, record, unusedAfter } from './staging.ts'
-
-/** The namespace object of an evaluated module. */
-export type Exports = Record<string, unknown>
 
 /** New versions of some modules, evaluated and not yet in place. */
 export interface Stage {
@@ -37,6 +35,8 @@ export interface Stage {
 
 /** What a host asks of its surroundings, and tells them. */
 export interface HostOptions extends SourcesOptions {
+  /** What a module gets for a builtin specifier; `undefined` where the builtin itself will do. */
+  builtin?: (specifier: string) => Exports | undefined
   /** How long, in milliseconds, the callbacks of `import.meta.hot` may take. */
   deadline: number
   /** These modules have to be replaced: one that they import has called `import.meta.hot.invalidate()`. */
@@ -55,7 +55,6 @@ interface Evaluation {
 /** Runs the modules of one harness in one Vite environment. */
 export class Host {
   readonly #env: DevEnvironment
-  readonly #ledger: Ledger
   readonly #loading = new Loading()
   readonly #options: HostOptions
   readonly #sources: Sources
@@ -69,9 +68,8 @@ export class Host {
   readonly hot: HotModules
   readonly #runner: ViteNodeRunner
 
-  constructor(env: DevEnvironment, ledger: Ledger, options: HostOptions) {
+  constructor(env: DevEnvironment, options: HostOptions) {
     this.#env = env
-    this.#ledger = ledger
     this.#options = options
     this.#sources = new Sources(env, options)
     this.#place = {
@@ -258,7 +256,7 @@ export class Host {
       dropped()
       // One that was given up goes on: what it has linked and asked for by its end is undone once more.
       if (error instanceof StillEvaluating) void evaluation.catch(() => {}).then(dropped)
-      importChains.set(Object(error), chainIn(overlay))
+      note(error, { imports: chainIn(overlay) })
       throw error
     }
     let undo: (() => void)[] = []
@@ -306,7 +304,7 @@ export class Host {
           if (isReference(value) && !this.#definers.has(value)) this.#definers.set(value, file)
         }
       },
-      builtin: specifier => this.#ledger.builtin(specifier),
+      builtin: specifier => this.#options.builtin?.(specifier),
       env: { ...this.#env.config.env, SSR: true },
       nameScript: (file, code, exports) => {
         const { map, signature } = this.#sources.take(code)
@@ -331,11 +329,6 @@ export class Host {
     const map = running && scriptMap(scriptName(running.file, running.version))
     return { code: this.#sources.note(code, { map, signature: running?.signature }) }
   }
-}
-
-/** Whether a value is an object or a function, which a WeakRef can hold. */
-export function isReference(value: unknown): value is object {
-  return typeof value === 'function' || (typeof value === 'object' && value !== null)
 }
 
 /** The channel of an environment that lives in this process: what the server sends comes out, what we send goes in. */

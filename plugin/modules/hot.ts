@@ -6,7 +6,7 @@
 import { basename } from 'node:path'
 import type { ViteHotContext } from 'vite/types/hot.js'
 import { now } from '../guard/clock.ts'
-import type { Exports } from './host.ts'
+import type { Exports } from './exports.ts'
 import { within } from '../guard/within.ts'
 
 /** A function of the user's: it may throw, and what it returns may be a Promise that rejects or never settles. */

@@ -1,5 +1,5 @@
 /** Keeps the namespace objects of earlier versions of a module alive to their holders: they read the newest exports. */
-import type { Exports } from './host.ts'
+import type { Exports } from './exports.ts'
 
 interface Live {
   newest: Exports

@@ -21,9 +21,6 @@ export class Overlay extends ModuleCacheMap {
   }
 }
 
-/** For an error of a staging: the module that could not be loaded, and those that import it, up to the provider. */
-export const importChains = new WeakMap<object, string[]>()
-
 /** The import chain of the module that was asked for last and has no exports. */
 export function chainIn(overlay: Overlay): string[] {
   const failed = [...overlay].findLast(([, { exports }]) => exports === undefined)?.[0]

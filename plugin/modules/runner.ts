@@ -3,7 +3,7 @@ import vm from 'node:vm'
 import { ViteNodeRunner } from 'vite-node/client'
 import { normalizeModuleId } from 'vite-node/utils'
 import { read } from '../guard/contain.ts'
-import type { Exports } from './host.ts'
+import type { Exports } from './exports.ts'
 import { resolveImport } from './import-meta.ts'
 
 /** What a runner is made of. */

@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join } from 'node:path'
 import type { DevEnvironment, TransformResult } from 'vite'
 import { shouldExternalize } from 'vite-node/server'
 import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
-import type { nameScript } from './script.ts'
+import type { nameScript } from '../report/script.ts'
 
 export type SourceMap = NonNullable<Parameters<typeof nameScript>[1]>
 

@@ -2,7 +2,7 @@
 import type { ModuleCacheMap } from 'vite-node/client'
 import { normalizeModuleId } from 'vite-node/utils'
 import { read } from '../guard/contain.ts'
-import type { Exports } from './host.ts'
+import type { Exports } from './exports.ts'
 import type { LiveExports } from './live-exports.ts'
 import type { ModuleRecord, Overlay } from './overlay.ts'
 

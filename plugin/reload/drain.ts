@@ -2,7 +2,8 @@
 import type { Change } from './change.ts'
 import { isUnloading } from '../cordis/fibers.ts'
 import { countOpen, openIn } from '../audit/ledger.ts'
-import type { Running, SlowDrain } from './running.ts'
+import type { SlowDrain } from '../report/events.ts'
+import type { Running } from './running.ts'
 import type { Steps } from './steps.ts'
 import { anyOf, within } from '../guard/within.ts'
 

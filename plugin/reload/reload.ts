@@ -8,7 +8,7 @@
  *                never noticed                          is installed again
  * ```
  */
-import { describeError } from '../report/describe-error.ts'
+import { describeError } from '../report/describe.ts'
 import { type Change, changeOf } from './change.ts'
 import { close } from './close.ts'
 import { disable } from './disable.ts'

@@ -3,9 +3,8 @@ import type { Auditor } from '../audit/audit.ts'
 import type { Fibers } from '../cordis/fibers.ts'
 import type { Host } from '../modules/host.ts'
 import type { Ledger } from '../audit/ledger.ts'
-import type { Step } from '../report/report.ts'
+import type { Progress, SlowDrain } from '../report/events.ts'
 import type { Resources } from '../leaks/resources.ts'
-import type { Boundary } from '../scope.ts'
 
 /** The limits of a reload, in milliseconds; `Infinity` waits for ever. */
 export interface Limits {
@@ -15,29 +14,6 @@ export interface Limits {
   warnAfter: number
   /** After this time the reload goes on without the drain. */
   deadline: number
-}
-
-/** A drain that takes longer than `warnAfter`. */
-export interface SlowDrain {
-  /** Whose, e.g. `"agents 4"`. */
-  providers: string[]
-  /** The boundaries that are still open: the oldest, and how many in all. */
-  open: Boundary[]
-  total: number
-  /** Dependents whose disposers have not ended. */
-  unloading: string[]
-}
-
-/** The step that a reload is in. */
-export interface Progress {
-  /** The reload's id. */
-  reload: number
-  step: Step
-  /** When the step and the whole reload began, as `Date.now()` counts. */
-  since: number
-  began: number
-  /** What is replaced, with the generation that goes; empty until that is known. */
-  providers: { module: string; name: string; generation: number }[]
 }
 
 /** The running harness. */

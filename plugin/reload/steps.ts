@@ -1,6 +1,6 @@
 /** The steps of one reload: their time, the one that runs now, and what failed beside. */
 import { now, timestamp } from '../guard/clock.ts'
-import { describeError } from '../report/describe-error.ts'
+import { describeError } from '../report/describe.ts'
 import type { ReloadReport, Step } from '../report/report.ts'
 import type { Running } from './running.ts'
 

@@ -9,7 +9,7 @@ import type { Host } from '../modules/host.ts'
 import type { Ledger, LedgerEntry } from '../audit/ledger.ts'
 import type { Running } from './running.ts'
 import type { BoundaryScope } from '../scope.ts'
-import type { Location } from '../modules/script.ts'
+import type { Location } from '../report/script.ts'
 import { leaveShared } from '../audit/shared.ts'
 
 /** One module that is replaced, as it runs before the reload. */

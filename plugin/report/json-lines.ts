@@ -1,6 +1,6 @@
 /** What a harness tells as JSON, one object a line, for programs that read along. */
 import { argv, env } from 'node:process'
-import type { HarnessEvents } from '../harness/harness.ts'
+import type { HarnessEvents } from './events.ts'
 import { isQuiet } from './report.ts'
 
 /** Whether lines of JSON are asked for outside of the config: `HARNESS_HMR_JSON=1 vite`, or `vite -- --json`. */

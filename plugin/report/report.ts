@@ -1,7 +1,7 @@
 /** What a reload and an audit report, and the one line that the terminal shows of each. Pure. */
 import { relative } from 'node:path'
 import colors from 'picocolors'
-import type { Location } from '../modules/script.ts'
+import type { Location } from './script.ts'
 
 /** How a reload can end. */
 export const OUTCOMES = ['reloaded', 'restarted', 'kept', 'rolled-back', 'ignored'] as const

@@ -1,9 +1,9 @@
 /** What the terminal shows: one line per report through Vite's logger, everything else on debug. */
 import colors from 'picocolors'
 import type { Logger } from 'vite'
-import type { HarnessEvents } from '../harness/harness.ts'
+import type { HarnessEvents } from './events.ts'
 import { auditLine, isQuiet, isSuccess, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
-import { mapStack } from '../modules/script.ts'
+import { mapStack } from './script.ts'
 
 /** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
 export function terminal(logger: Logger, root: string, entry: string): Partial<HarnessEvents> {

@@ -1,7 +1,7 @@
 /** Turns places in scripts, as a heap snapshot has them, into places in the user's sources. */
 import { isAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { locate, type Location, parseScript, scriptMap } from '../modules/script.ts'
+import { locate, type Location, parseScript, scriptMap } from '../report/script.ts'
 import type { At } from './code.ts'
 
 /** Where a function or a module's variable is written; `undefined` for what is in no file. */

@@ -1,10 +1,10 @@
 /** The deep search: what in the heap keeps a retired object. On demand only, since taking the snapshot stops the process. */
-import { AsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
 import { getHeapSnapshot } from 'node:v8'
 import { fileURLToPath } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import { now, setImmediate } from '../guard/clock.ts'
+import { outside } from '../guard/outside.ts'
 import { shorten, type Retainer } from '../report/report.ts'
 import { fileOf, locationOf } from './place.ts'
 import type { Explanation, Step } from './explain.ts'
@@ -38,8 +38,6 @@ export interface Found {
   ms: { total: number; blocked: number }
 }
 
-/** A context of nobody's: the snapshot would show the async context that it is taken in as a holder. */
-const clean = new AsyncResource('harness-hmr.why')
 /** What the names of our own scripts begin with: as a module, and as a script that a runner evaluates. */
 const FOLDER = new URL('..', import.meta.url)
 const OWN = [FOLDER.href, fileURLToPath(FOLDER).replaceAll('\\', '/')]
@@ -52,7 +50,8 @@ let last: Promise<unknown> = Promise.resolve()
  * @throws the signal's reason when it is aborted.
  */
 export function why(retired: Named[], options: WhyOptions): Promise<Found> {
-  return clean.runInAsyncScope(() => {
+  // The snapshot would show the async context that it is taken in as a holder.
+  return outside(() => {
     const search = last.then(() => run(retired, options))
     last = search.catch(() => {})
     return search

@@ -1,6 +1,6 @@
 /** What is in flight: the open boundaries, how old they are, and where they were opened. */
 import type { OpenBoundary, Snapshot } from '../server/protocol.ts'
-import type { Location } from '../../modules/script.ts'
+import type { Location } from '../../report/script.ts'
 import { useNow } from './clock.ts'
 import { duration, whole } from './format.ts'
 import { Place } from './place.tsx'

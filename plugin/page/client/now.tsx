@@ -1,5 +1,5 @@
 /** The reload that runs, step by step, and what its drain waits for; or the last one. */
-import type { Progress } from '../../reload/running.ts'
+import type { Progress } from '../../report/events.ts'
 import type { AuditReport, ReloadReport } from '../../report/report.ts'
 import type { FiberNode, Snapshot } from '../server/protocol.ts'
 import type { Do } from './app.tsx'

@@ -1,5 +1,5 @@
 /** A place in a source file, which opens in the editor: Vite knows how. */
-import type { Location } from '../../modules/script.ts'
+import type { Location } from '../../report/script.ts'
 import { shorten } from './format.ts'
 
 /** A file, a line and a column, or a file alone. */

@@ -4,7 +4,7 @@ import { generationKey } from '../../audit/creators.ts'
 import { countOpen, type LedgerEntry, openIn } from '../../audit/ledger.ts'
 import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './protocol.ts'
 import type { Running } from '../../reload/running.ts'
-import { type Location, mapStack } from '../../modules/script.ts'
+import { type Location, mapStack } from '../../report/script.ts'
 import { nameOf } from '../../reload/targets.ts'
 
 /** How many open boundaries are listed; the others are counted. */

@@ -3,9 +3,10 @@
  * says `open` and gets a snapshot, then deltas; it commands, and gets an answer. Nothing of it is served over HTTP.
  */
 import type { TimedError } from '../../harness/history.ts'
-import type { Limits, Progress } from '../../reload/running.ts'
+import type { Progress } from '../../report/events.ts'
+import type { Limits } from '../../reload/running.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from '../../report/report.ts'
-import type { Location } from '../../modules/script.ts'
+import type { Location } from '../../report/script.ts'
 
 /** The names of the messages. */
 export const OPEN = 'harness-hmr:open'

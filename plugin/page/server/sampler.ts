@@ -1,6 +1,6 @@
 /** The numbers behind the live page's charts. Each costs about a millisecond, so they are taken while a page is open. */
-import { AsyncResource } from 'node:async_hooks'
 import { now } from '../../guard/clock.ts'
+import { outside } from '../../guard/outside.ts'
 import type { Harness } from '../../harness/harness.ts'
 import { KEPT } from '../../harness/history.ts'
 import type { Sample } from './protocol.ts'
@@ -16,8 +16,6 @@ export class Sampler {
   readonly samples: Sample[] = []
   readonly #harness: Harness
   readonly #told: (sample: Sample) => void
-  /** A context of nobody's: a boundary of the harness that is open around a measurement would be part of it. */
-  readonly #context = new AsyncResource('harness-hmr.sample')
   #running: Promise<void> | undefined
 
   constructor(harness: Harness, told: (sample: Sample) => void) {
@@ -25,9 +23,9 @@ export class Sampler {
     this.#told = told
   }
 
-  /** Takes one; asked again meanwhile, it does so once. */
+  /** Takes one, outside of every boundary, which would be measured too; asked again meanwhile, it does so once. */
   take(): Promise<void> {
-    return (this.#running ??= this.#context.runInAsyncScope(() => this.#take()))
+    return (this.#running ??= outside(() => this.#take()))
   }
 
   async #take(): Promise<void> {

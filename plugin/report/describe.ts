@@ -1,11 +1,9 @@
 /** From whatever the user's code or a transform threw to a message, a place in the source and the lines around it. */
 import { readFileSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
-import { importChains } from '../modules/overlay.ts'
 import { messageOf, read } from '../guard/contain.ts'
-import { StillEvaluating } from '../modules/evaluating.ts'
 import type { ReportError } from './report.ts'
-import { firstLocation, mapStack, sourceText, type Location } from '../modules/script.ts'
+import { firstLocation, mapStack, sourceText, type Location } from './script.ts'
 
 /** What Rolldown, Oxc and Vite's plugins put on the errors of a transform. */
 interface TransformError {
@@ -25,6 +23,16 @@ const TAKEN = /\balready (?:been )?(?:registered|defined|declared|exists?|in use
 const HELD =
   'the old version holds it while new code is evaluated: make it in the body of the plugin, with `ctx.effect`, which undoes it first'
 
+/** What whoever has thrown, or passed on, an error knows of it beside what it says. */
+type Known = Pick<ReportError, 'imports' | 'evaluating'>
+
+const known = new WeakMap<object, Known>()
+
+/** Adds to what a report will say of an error. */
+export function note(error: unknown, facts: Known): void {
+  known.set(Object(error), { ...known.get(Object(error)), ...facts })
+}
+
 /** Lines that a code frame shows before and after the one that failed. */
 const FRAME_LINES = 2
 
@@ -43,17 +51,18 @@ export function describeError(error: unknown, step: ReportError['step'], code?: 
 
 function described(error: unknown, step: ReportError['step'], code?: string): ReportError {
   if (!isErrorLike(error)) return { message: plain(messageOf(error)), step }
-  if (error instanceof StillEvaluating) {
-    const [file] = error.modules
+  const { imports, evaluating } = known.get(error) ?? {}
+  if (evaluating) {
+    const [file] = evaluating
     const location = file === undefined ? undefined : { file, line: 1, column: 1 }
-    return { message: plain(error.message), step, location, evaluating: error.modules }
+    return { message: plain(error.message), step, location, evaluating }
   }
   const { id, loc, frame, stack, cause, errors, pluginCode } = error as TransformError
   // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
   if (errors?.length && !loc)
     return {
       ...describeError(errors[0], step, typeof pluginCode === 'string' ? pluginCode : undefined),
-      imports: importChains.get(error),
+      imports,
       stack: stack && plain(mapStack(stack))
     }
   const file = loc?.file ?? id
@@ -63,7 +72,7 @@ function described(error: unknown, step: ReportError['step'], code?: string): Re
   return {
     message: firstLine(plain(error.message)),
     step,
-    imports: importChains.get(error),
+    imports,
     location: place,
     hint: step === 'stage' && !loc && error.name !== 'SyntaxError' && TAKEN.test(error.message) ? HELD : undefined,
     frame: (place && codeFrame(place, place === location ? code : sourceText(place.file))) ?? (frame && plain(frame)),

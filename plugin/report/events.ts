@@ -1,0 +1,47 @@
+/** What a running harness tells those who listen: the terminal, JSON lines, the live page, tests. */
+import type { Boundary } from '../scope.ts'
+import type { AuditReport, ReloadReport, ReportError, Step, WhyReport } from './report.ts'
+
+/** What a harness tells while it runs. */
+export interface HarnessEvents {
+  /** It is up: how many provider instances run, which failed, and how long the boot took. */
+  ready(info: { providers: number; failed: string[]; ms: number }): void
+  /** It could not boot; the next save tries again. */
+  failed(error: ReportError): void
+  reload(report: ReloadReport): void
+  audit(report: AuditReport): void
+  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
+  auditWaits(megabytes: number): void
+  /** A drain has taken `warnAfter`. */
+  slow(drain: SlowDrain): void
+  /** A step of a reload begins; its end is the next step, or the report. */
+  step(progress: Progress): void
+  why(report: WhyReport): void
+  /** How far something long has come, e.g. a search through the heap; `fraction` is 0 to 1. */
+  progress(progress: { what: string; stage: string; fraction: number }): void
+  /** An error that Cordis logged while no reload ran, and that nothing else shows. */
+  error(error: ReportError): void
+}
+
+/** A drain that takes longer than `warnAfter`. */
+export interface SlowDrain {
+  /** Whose, e.g. `"agents 4"`. */
+  providers: string[]
+  /** The boundaries that are still open: the oldest, and how many in all. */
+  open: Boundary[]
+  total: number
+  /** Dependents whose disposers have not ended. */
+  unloading: string[]
+}
+
+/** The step that a reload is in. */
+export interface Progress {
+  /** The reload's id. */
+  reload: number
+  step: Step
+  /** When the step and the whole reload began, as `Date.now()` counts. */
+  since: number
+  began: number
+  /** What is replaced, with the generation that goes; empty until that is known. */
+  providers: { module: string; name: string; generation: number }[]
+}
