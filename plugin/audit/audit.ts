@@ -6,12 +6,11 @@ import { runInNewContext } from 'node:vm'
 import { setImmediate, setTimeout } from '../guard/clock.ts'
 import { attempt } from '../guard/contain.ts'
 import type { Generation } from './creators.ts'
-import { disableEnteredAgain } from '../reload/disable.ts'
+import { disableEnteredAgain } from './disabling.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
-import { clearIdleParsers } from '../leaks/nodes-own.ts'
 import { outside } from '../guard/outside.ts'
 import type { AuditReport, Retainer, SharedStorage } from '../report/report.ts'
-import type { Resources } from '../leaks/resources.ts'
+import type { Leaks } from './leaks.ts'
 import { firstLocation, type Location } from '../report/script.ts'
 
 /** A generation that no longer serves, held weakly. */
@@ -35,7 +34,7 @@ export interface Retired extends Generation {
 /** What the auditor needs to know of the harness around it. */
 export interface Surroundings {
   ledger: Ledger
-  resources: Resources
+  leaks: Leaks
   /** Whether to look without being asked, and the heap in MB above which that waits for a quiet moment. */
   limits: { audit: boolean; auditHeap: number }
   /** Resolves when no reload runs: a collection blocks the process, which then would be in somebody's way. */
@@ -138,7 +137,7 @@ export class Auditor {
       this.#around.ledger.sweep()
       if (look > 0) this.#around.ledger.formatSites()
       for (const retired of waiting) this.#try(() => this.#tidy(retired))
-      clearIdleParsers()
+      this.#around.leaks.letGo()
       await pause(0)
       collectGarbage()
       await pause(0)
@@ -200,18 +199,18 @@ export class Auditor {
 
   /** What it left running; and, where something of it lives on, what may carry that. */
   #retainers(retired: Retired): Retainer[] {
-    const { resources } = this.#around
+    const { leaks } = this.#around
     const left = this.leftBy(retired)
     if (isGone(retired)) return left
-    const carriers = [...openRuns(retired), ...resources.startedInside(retired.storages)]
-    if (!retired.serves) carriers.push(...resources.startedFor(retired))
+    const carriers = [...openRuns(retired), ...leaks.startedInside(retired.storages)]
+    if (!retired.serves) carriers.push(...leaks.startedFor(retired))
     const found = carriers.reduce((all, one) => (all.some(other => isSame(one, other)) ? all : [...all, one]), left)
     return found.length === 0 && inspectorUrl() ? [INSPECTOR] : found
   }
 
   /** What a generation started and has not ended. */
   leftBy(retired: Retired): Retainer[] {
-    return retired.serves ? [] : this.#around.resources.leftBy(retired)
+    return retired.serves ? [] : this.#around.leaks.leftBy(retired)
   }
 
   #verdict(retired: Retired, outcome: AuditReport['outcome'], retainers: Retainer[]): void {

@@ -85,8 +85,8 @@ export async function boot(
   const unnoted = (cause: unknown) =>
     listener.error(new Error(`what the harness starts is not fully known: ${messageOf(cause)}`, { cause }), true)
   const ledger = new Ledger(creators, unnoted)
-  const resources = new Resources(creators, ledger, unnoted)
-  const undo: (() => unknown)[] = [ledger.listen(), resources.listen(trace), installStackMapping()]
+  const leaks = new Resources(creators, ledger, unnoted)
+  const undo: (() => unknown)[] = [ledger.listen(), leaks.listen(trace), installStackMapping()]
   try {
     host = new Host(env, {
       builtin: specifier => ledger.builtin(specifier),
@@ -130,7 +130,7 @@ export async function boot(
     await within(deadline, fibers.settled(), stopped)
     const auditor = new Auditor({
       ledger,
-      resources,
+      leaks,
       limits: { audit, auditHeap },
       idle: () => listener.idle(),
       leaveShared: retired => leaveShared(retired, { ledger, host, fibers }),
@@ -143,7 +143,7 @@ export async function boot(
       host,
       fibers,
       ledger,
-      resources,
+      leaks,
       auditor,
       limits: { grace, warnAfter, deadline },
       stopped,

@@ -8,19 +8,6 @@ import type { Generation } from '../audit/creators.ts'
 import { scriptsOf } from '../report/script.ts'
 import { claimUncaught } from './uncaught.ts'
 
-/** How many listeners `process` has per event; what a provider adds there has to be taken away by it too. */
-export function processListeners(): Map<string | symbol, number> {
-  return new Map(process.eventNames().map(event => [event, process.listenerCount(event)]))
-}
-
-/** What to say of the events of `process` that have more listeners than `before`. */
-export function listenerGrowth(before: ReadonlyMap<string | symbol, number>): string[] {
-  return [...processListeners()].flatMap(([event, count]) => {
-    const more = count - (before.get(event) ?? 0)
-    return more > 0 ? [`process has ${count} listeners for "${String(event)}", ${more} more than before`] : []
-  })
-}
-
 /** An error that nobody has caught, and that is the harness' own to tell. */
 export interface LateError {
   error: unknown

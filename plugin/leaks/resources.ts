@@ -11,8 +11,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { now } from '../guard/clock.ts'
 import { aside, attempt } from '../guard/contain.ts'
 import { type Creators, type Generation, generationKey } from '../audit/creators.ts'
+import type { Leaks } from '../audit/leaks.ts'
 import type { Ledger, LedgerEntry } from '../audit/ledger.ts'
-import { makeNodesOwn } from './nodes-own.ts'
+import { clearIdleParsers, makeNodesOwn } from './nodes-own.ts'
 import type { Retainer } from '../report/report.ts'
 import {
   BY_CHANNEL,
@@ -49,7 +50,7 @@ const SHORT_TIMERS_A_SECOND = 200
 const SWEPT_AT = 256
 
 /** Knows what runs on behalf of whom. */
-export class Resources {
+export class Resources implements Leaks {
   readonly #creators: Creators
   readonly #ledger: Ledger
   readonly #aside: ReturnType<typeof aside>
@@ -77,12 +78,10 @@ export class Resources {
     }
   }
 
-  /** What a generation started and had to end, and has not. */
   leftBy(generation: Generation): Retainer[] {
     return this.#name((entry, resource) => isOwned(entry, resource) && this.#creators.isBy(entry.creators, generation))
   }
 
-  /** What packages started on a generation's behalf: it may be another's too, but may be what keeps the generation. */
   startedFor(generation: Generation): Retainer[] {
     return this.#name(
       (entry, resource) =>
@@ -90,12 +89,10 @@ export class Resources {
     )
   }
 
-  /** What was started inside of any of these storages, by whomever, and has not ended. */
   startedInside(entries: readonly LedgerEntry[]): Retainer[] {
     return this.#name(({ inside }) => inside.some(entry => entries.includes(entry)))
   }
 
-  /** The generations that have started something and not ended it, the running ones among them. */
   starters(): Generation[] {
     this.#sweep()
     const found = new Map<string, Generation>()
@@ -105,6 +102,19 @@ export class Resources {
       if (owner) found.set(generationKey(owner), owner)
     }
     return [...found.values()]
+  }
+
+  letGo(): void {
+    clearIdleParsers()
+  }
+
+  countListeners(): () => string[] {
+    const before = processListeners()
+    return () =>
+      [...processListeners()].flatMap(([event, count]) => {
+        const more = count - (before.get(event) ?? 0)
+        return more > 0 ? [`process has ${count} listeners for "${String(event)}", ${more} more than before`] : []
+      })
   }
 
   #name(concerns: (entry: Resource, resource: object) => boolean): Retainer[] {
@@ -275,4 +285,8 @@ function starterOf(files: string[], kind: Kind): Starter {
 function kindOfSocket(files: string[]): Kind {
   if (files.some(file => OF_FETCH.test(file))) return FETCH_SOCKET
   return split(files).node.some(file => OF_HTTP_CLIENT.test(file)) ? POOLED_SOCKET : SOCKET
+}
+
+function processListeners(): Map<string | symbol, number> {
+  return new Map(process.eventNames().map(event => [event, process.listenerCount(event)]))
 }

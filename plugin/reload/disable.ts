@@ -1,9 +1,8 @@
 /** Disable: what the old generations have forgotten to end, and what became of their boundaries. */
 import type { Change } from './change.ts'
 import type { Closing } from './close.ts'
-import { attempt, thrownBy } from '../guard/contain.ts'
 import { isUnloading, isWithin } from '../cordis/fibers.ts'
-import { countOpen, leftEnabled, type LedgerEntry } from '../audit/ledger.ts'
+import { disableStorages } from '../audit/disabling.ts'
 import type { ProviderReport } from '../report/report.ts'
 import type { Running } from './running.ts'
 import type { BoundaryScope, Drained } from '../scope.ts'
@@ -45,29 +44,6 @@ function disableTarget(target: Target, report: ProviderReport, change: Change, r
   const { forgotten, failed } = abandoned ? { forgotten: [], failed: [] } : disableStorages(own)
   steps.failed(failed)
   return { ...retire(target, steps.report.id, own, forgotten, abandoned ? closing.gone : undefined), shared }
-}
-
-/**
- * Disables what a generation left enabled; a scope that was disposed has done so itself. Returns what had been forgotten,
- * and what was thrown: a storage may be of a subclass of the user's.
- */
-export function disableStorages(entries: LedgerEntry[]): { forgotten: LedgerEntry[]; failed: unknown[] } {
-  const forgotten = leftEnabled(entries)
-  const failed: unknown[] = []
-  for (const { storage, scope } of entries) {
-    if (scope?.deref()?.state === 'disposed') continue
-    attempt(
-      () => storage.deref()?.disable(),
-      error => failed.push(thrownBy('AsyncLocalStorage.disable', error))
-    )
-  }
-  return { forgotten, failed }
-}
-
-/** Disables once more what a retired generation has entered since, where that has ended: it would be kept for ever. */
-export function disableEnteredAgain(entries: LedgerEntry[]): LedgerEntry[] {
-  const again = entries.filter(entry => !entry.scope && entry.enabled && countOpen([entry]) === 0)
-  return disableStorages(again).forgotten
 }
 
 /** What became of the boundaries of `scopes`. */

@@ -14,7 +14,6 @@ import { close } from './close.ts'
 import { disable } from './disable.ts'
 import { drain } from './drain.ts'
 import { install } from './install.ts'
-import { processListeners } from '../leaks/leftovers.ts'
 import { type Cause, planOf } from './plan.ts'
 import { finish, openReport, providerReports } from './report.ts'
 import type { ReloadReport } from '../report/report.ts'
@@ -32,15 +31,15 @@ export async function reload(
   running: Running,
   meanwhile: Meanwhile = {}
 ): Promise<ReloadReport> {
-  const { host, limits, stopped } = running
-  const listeners = processListeners()
+  const { host, leaks, limits, stopped } = running
+  const listenerGrowth = leaks.countListeners()
   const steps = new Steps(openReport(id, cause), running.onStep)
   const { report, step } = steps
   let change: Change | undefined
   try {
     const plan = await step('affected', () => planOf(cause, running))
     report.reason = plan.reason
-    if (plan.kind === 'ignored') return await finish(steps, cause, running, meanwhile, listeners)
+    if (plan.kind === 'ignored') return await finish(steps, cause, running, meanwhile, listenerGrowth)
     const going = goingOf(plan.modules, running)
     report.providers = providerReports(going)
     const frozen = new Set(cause.frozen.flatMap(file => host.modulesOf(file)))
@@ -60,5 +59,5 @@ export async function reload(
     if (change) await rollBack(change, running, steps)
   }
   await steps.try(() => audit(change?.retired ?? [], id, running))
-  return finish(steps, cause, running, meanwhile, listeners)
+  return finish(steps, cause, running, meanwhile, listenerGrowth)
 }

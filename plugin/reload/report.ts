@@ -2,7 +2,6 @@
 import { timestamp } from '../guard/clock.ts'
 import { tell } from './close.ts'
 import { isActive } from '../cordis/fibers.ts'
-import { listenerGrowth } from '../leaks/leftovers.ts'
 import type { Cause } from './plan.ts'
 import { isSuccess, type ProviderReport, type ReloadReport } from '../report/report.ts'
 import type { Meanwhile, Running } from './running.ts'
@@ -44,7 +43,7 @@ export async function finish(
   cause: Cause,
   { host, fibers, limits, stopped }: Running,
   { heard }: Meanwhile,
-  listeners: ReadonlyMap<string | symbol, number>
+  listenerGrowth: () => string[]
 ): Promise<ReloadReport> {
   if (cause.retries && !isSuccess(report)) report.retried = true
   if (report.outcome !== 'ignored' && report.outcome !== 'kept') {
@@ -54,7 +53,7 @@ export async function finish(
       const instances = fibers.instances(provider.module, host.ownExports(provider.module))
       provider.active = instances.filter(({ fiber }) => isActive(fiber)).length
     }
-    report.failures.push(...listenerGrowth(listeners))
+    report.failures.push(...listenerGrowth())
     const told = tell(fibers, 'harness-hmr/after-reload', report)
     if (await within(limits.deadline, told, stopped)) failed(await told)
     else failed([new Error('harness-hmr/after-reload: a listener has not ended')])

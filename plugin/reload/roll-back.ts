@@ -1,6 +1,6 @@
 /** The old versions, in place again. What the new ones created goes the way of every retired generation. */
 import type { Change } from './change.ts'
-import { disableStorages } from './disable.ts'
+import { disableStorages } from '../audit/disabling.ts'
 import { successor } from '../cordis/fibers.ts'
 import type { Stage } from '../modules/host.ts'
 import { type Replacement, restore } from './install.ts'

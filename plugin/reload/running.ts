@@ -4,7 +4,7 @@ import type { Fibers } from '../cordis/fibers.ts'
 import type { Host } from '../modules/host.ts'
 import type { Ledger } from '../audit/ledger.ts'
 import type { Progress, SlowDrain } from '../report/events.ts'
-import type { Resources } from '../leaks/resources.ts'
+import type { Leaks } from '../audit/leaks.ts'
 
 /** The limits of a reload, in milliseconds; `Infinity` waits for ever. */
 export interface Limits {
@@ -23,7 +23,7 @@ export interface Running {
   host: Host
   fibers: Fibers
   ledger: Ledger
-  resources: Resources
+  leaks: Leaks
   auditor: Auditor
   limits: Limits
   /** Aborted when the harness has to end: nothing new is begun or waited for. */

@@ -2,7 +2,7 @@
 import { basename, extname } from 'node:path'
 import type { Retired } from '../audit/audit.ts'
 import { isSameGeneration } from '../audit/creators.ts'
-import { disableStorages } from './disable.ts'
+import { disableStorages } from '../audit/disabling.ts'
 import { type Fiber } from '../cordis/cordis.ts'
 import { type Fibers, type Instance, isActive, isPlace, isWithin } from '../cordis/fibers.ts'
 import type { Host } from '../modules/host.ts'
@@ -114,9 +114,9 @@ export function retire(
  * modules that nothing imports any more, new versions that were evaluated and not taken, and providers whose old code was
  * called once more by somebody who still has it. To be asked between two reloads, when nothing is staged.
  */
-function straysOf(reload: number, { host, fibers, resources, auditor }: Running): Retired[] {
+function straysOf(reload: number, { host, fibers, leaks, auditor }: Running): Retired[] {
   const audited = auditor.unsettled().filter(({ serves }) => !serves)
-  return resources.starters().flatMap(({ module, generation }) => {
+  return leaks.starters().flatMap(({ module, generation }) => {
     const isAudited = audited.some(other => isSameGeneration(other, { module, generation }))
     if (isAudited || host.runs(module, generation)) return []
     const [instance] = fibers.instances(module, host.ownExports(module))
