@@ -103,9 +103,9 @@ test('an instance is told by what holds it from outside, and nothing is found on
 
 /** In a function of its own: the variables of a suspended test would hold them. */
 function objectsOf(app: App, module: string): Named[] {
-  const { fibers, host, ledger } = app.harness.running!
+  const { fibers, providers, ledger } = app.harness.running!
   const storages = ledger.live().map(({ storage }): Named => ({ name: 'storage', ref: storage }))
-  const objects = fibers.instances(module, host.ownExports(module)).flatMap(({ fiber }) => fibers.objects(fiber))
+  const objects = providers.of(module).instances.flatMap(({ fiber }) => fibers.objects(fiber))
   return [
     ...storages,
     ...objects.map((object, i) => ({ name: i === 0 ? 'fiber' : 'service', ref: new WeakRef(object) }))

@@ -1,17 +1,17 @@
 /** Storages that several modules share, through `globalThis` for one: they outlive the one that happened to make them. */
 import type { Retired } from './audit.ts'
 import { isSameGeneration, type Generation } from './creators.ts'
-import { type Fibers, isActive } from '../cordis/fibers.ts'
+import { isActive } from '../cordis/fibers.ts'
+import type { Providers } from '../cordis/providers.ts'
 import type { Host } from '../modules/host.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { SharedStorage } from '../report/report.ts'
-import { nameOf } from '../reload/targets.ts'
 
 /** What it takes to tell who lives. */
 export interface Living {
   ledger: Ledger
   host: Host
-  fibers: Fibers
+  providers: Providers
 }
 
 /**
@@ -51,11 +51,11 @@ export function leaveShared(retired: Retired, living: Living): void {
 /** What a generation is called that runs and, where it is a provider's, serves. */
 function livingName(
   user: Generation,
-  { ledger, host, fibers }: Living
+  { ledger, host, providers }: Living
 ): { user: Generation; name: string } | undefined {
   const { module, generation } = user
   if (!host.runs(module, generation)) return undefined
-  const instances = fibers.instances(module, host.ownExports(module))
+  const { name, instances } = providers.of(module)
   if (ledger.isProvider(module) && !instances.some(({ fiber }) => isActive(fiber))) return undefined
-  return { user, name: `${nameOf(module, instances[0]?.fiber, fibers)} ${generation}` }
+  return { user, name: `${name} ${generation}` }
 }

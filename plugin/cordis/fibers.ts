@@ -46,6 +46,16 @@ export class Fibers {
     return [...found.values()].toSorted((a, b) => (a.fiber.uid ?? 0) - (b.fiber.uid ?? 0))
   }
 
+  /** The plugins that have fibers now. */
+  *plugins(): Iterable<unknown> {
+    for (const fiber of this.all()) yield this.#applied.of(fiber)?.plugin
+  }
+
+  /** The modules of vacant places. */
+  vacantModules(): string[] {
+    return [...this.#vacant].map(({ module }) => module)
+  }
+
   /** Remembers the places of instances that are gone, so that the next version fills them. */
   vacate(instances: Instance[]): void {
     for (const instance of instances) {

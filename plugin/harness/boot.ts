@@ -6,6 +6,7 @@ import { Auditor } from '../audit/audit.ts'
 import { messageOf } from '../guard/contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from '../cordis/cordis.ts'
 import { entryPlugin, Fibers } from '../cordis/fibers.ts'
+import { Providers } from '../cordis/providers.ts'
 import { Creators } from '../audit/creators.ts'
 import { Host, type HostOptions } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
@@ -16,7 +17,6 @@ import type { AuditReport } from '../report/report.ts'
 import { Resources } from '../leaks/resources.ts'
 import { installStackMapping } from '../report/script.ts'
 import { leaveShared } from '../audit/shared.ts'
-import { nameOf } from '../reload/targets.ts'
 import type { HarnessHmr } from './service.ts'
 import { anyOf, within } from '../guard/within.ts'
 
@@ -75,11 +75,12 @@ export async function boot(
     )
   let host: Host
   let fibers: Fibers
-  const providers = new Set<string>()
+  let providers: Providers
+  const were = new Set<string>()
   const isProvider = (id: string) => {
     // A retired generation's storages are its provider's, also when the module exports no plugin any more.
-    if (!providers.has(id) && fibers?.instances(id, host.ownExports(id)).length > 0) providers.add(id)
-    return providers.has(id)
+    if (!were.has(id) && providers?.of(id).instances.length > 0) were.add(id)
+    return were.has(id)
   }
   const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
   const unnoted = (cause: unknown) =>
@@ -108,16 +109,14 @@ export async function boot(
     const root = new (await findContext(host, entry))()
     assertInternals(root)
     fibers = new Fibers(root)
+    providers = new Providers(host, fibers)
     let isStopping = false
     const versions: Versions = {
       evaluates: (file, version) => host.evaluates(file, version),
       runs: (file, version) => host.runs(file, version),
       serving: module => {
-        const [instance] = fibers.instances(module, host.ownExports(module))
-        return {
-          name: nameOf(module, instance?.fiber, fibers),
-          generation: host.version(host.exports(module)) || undefined
-        }
+        const { name, generation } = providers.of(module)
+        return { name, generation: generation || undefined }
       },
       isReloading: () => isStopping || listener.isReloading()
     }
@@ -133,7 +132,7 @@ export async function boot(
       leaks,
       limits: { audit, auditHeap },
       idle: () => listener.idle(),
-      leaveShared: retired => leaveShared(retired, { ledger, host, fibers }),
+      leaveShared: retired => leaveShared(retired, { ledger, host, providers }),
       report: report => listener.audit(report),
       waits: megabytes => listener.auditWaits(megabytes),
       failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)
@@ -142,6 +141,7 @@ export async function boot(
       entry: normalizeModuleId(entry),
       host,
       fibers,
+      providers,
       ledger,
       leaks,
       auditor,

@@ -78,8 +78,7 @@ export interface HarnessHmrEvents {
 /** The provider modules among the modules that run now. */
 export function runningProviders(running: Running | undefined): RunningProvider[] {
   if (!running) return []
-  const { host, fibers, ledger } = running
-  return targetsOf(host.modules(), host, fibers, ledger).map(({ module, name, generation, instances }) => ({
+  return running.providers.all().map(({ module, name, generation, instances }) => ({
     module,
     name,
     generation,
@@ -92,12 +91,11 @@ export function answer(path: string, root: string, running: Running | undefined)
   const file = normalizePath(resolve(root, path))
   const never = (message: string): Ticket => ({ file, when: 'never', providers: [], message })
   if (!running) return never('nothing is reloaded: the harness does not run')
-  const { host, fibers, ledger } = running
-  const ids = host.modulesOf(file)
+  const ids = running.host.modulesOf(file)
   if (ids.length === 0) return never('nothing is reloaded: no running module uses this file')
   const plan = reach(ids, running)
   if (plan.kind === 'ignored') return never(`nothing is reloaded: ${plan.reason.message}`)
-  const targets = targetsOf(plan.modules, host, fibers, ledger)
+  const targets = targetsOf(plan.modules, running)
   const providers = targets.map(({ name, generation }) => `${name} ${generation}`)
   const inside = targets.some(({ scopes }) => scopes.some(scope => scope.isInside()))
   const when = inside ? 'at the next safe point' : 'now'

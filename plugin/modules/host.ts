@@ -8,6 +8,7 @@ import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
 import { Loading, orGiveUp, type Patience, StillEvaluating } from './evaluating.ts'
+import { read } from '../guard/contain.ts'
 import { HotModules, type StagedHot } from './hot.ts'
 import { type Exports, isReference } from './exports.ts'
 import { LiveExports } from './live-exports.ts'
@@ -168,6 +169,12 @@ export class Host {
   ownExports(id: string): Exports {
     const exports = this.exports(id) ?? {}
     return Object.fromEntries(names(exports).filter(([, value]) => this.#definers.get(value as object) === id))
+  }
+
+  /** The module that defines a plugin; a module that is one itself (`export function apply`) defines that. */
+  definer(plugin: unknown): string | undefined {
+    const part = this.#definers.has(Object(plugin)) ? plugin : read(plugin, 'apply')
+    return this.#definers.get(Object(part))
   }
 
   /** How often the module's file was evaluated when its running version was: its generation. */

@@ -1,9 +1,43 @@
-/** What one reload changes, from the moment on that something is taken down. */
+/** What one reload changes, from the moment on that something is taken down; and what its steps hand to each other. */
 import type { Retired } from '../audit/audit.ts'
-import type { Closing } from './close.ts'
-import type { Created } from './install.ts'
-import type { Reaching, Staged } from './stage.ts'
+import type { Fiber } from '../cordis/cordis.ts'
+import type { Instance } from '../cordis/fibers.ts'
+import type { Stage } from '../modules/host.ts'
+import type { BoundaryScope, Drained } from '../scope.ts'
+import type { ReloadPlan } from './plan.ts'
 import type { Going } from './targets.ts'
+
+/** An old instance and the plugin that takes its place. */
+export interface Replacement {
+  instance: Instance
+  plugin: unknown
+}
+
+/** A plan that reaches something. */
+export type Reaching = Exclude<ReloadPlan, { kind: 'ignored' }>
+
+/** New versions that can be put in place. */
+export interface Staged extends Stage {
+  /** Per instance whose provider is still there, what takes its place. */
+  successors: Replacement[]
+  /** Hands the new versions to who has accepted them, and prunes what nothing imports any more. Returns what that threw. */
+  accept(): Promise<unknown[]>
+}
+
+/** What is being waited for after close. */
+export interface Closing {
+  /** Resolves when every old instance is gone. */
+  gone: Promise<unknown>
+  /** The old instances that are not gone yet. */
+  going: ReadonlySet<Fiber>
+  /** What was thrown: by handlers of `harness-hmr/before-reload`, by disposals. */
+  failed: unknown[]
+  /** Per scope, how its drain ended; a scope is missing until then. */
+  drained: Map<BoundaryScope<never>, Drained>
+}
+
+/** The objects of what was installed, by module and instance, held weakly. */
+export type Created = Map<string, WeakRef<object>[][]>
 
 /** What a reload has done so far, which is what a rollback has to undo. */
 export interface Change {

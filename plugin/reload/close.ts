@@ -1,9 +1,9 @@
 /** Close: drivers park, then the old instances are told to end. */
-import type { Change } from './change.ts'
+import type { Change, Closing } from './change.ts'
 import { contain, thrownBy } from '../guard/contain.ts'
 import type { Fiber } from '../cordis/cordis.ts'
 import type { Fibers } from '../cordis/fibers.ts'
-import type { BoundaryScope, Drained } from '../scope.ts'
+import type { BoundaryScope } from '../scope.ts'
 import type { Running } from './running.ts'
 import { within } from '../guard/within.ts'
 
@@ -15,18 +15,6 @@ export interface BeforeReload {
   services: string[]
   /** Aborted when the time for parking (`grace`) is over. */
   signal: AbortSignal
-}
-
-/** What is being waited for after close. */
-export interface Closing {
-  /** Resolves when every old instance is gone. */
-  gone: Promise<unknown>
-  /** The old instances that are not gone yet. */
-  going: ReadonlySet<Fiber>
-  /** What was thrown: by handlers of `harness-hmr/before-reload`, by disposals. */
-  failed: unknown[]
-  /** Per scope, how its drain ended; a scope is missing until then. */
-  drained: Map<BoundaryScope<never>, Drained>
 }
 
 /**

@@ -1,6 +1,5 @@
 /** Disable: what the old generations have forgotten to end, and what became of their boundaries. */
-import type { Change } from './change.ts'
-import type { Closing } from './close.ts'
+import type { Change, Closing } from './change.ts'
 import { isUnloading, isWithin } from '../cordis/fibers.ts'
 import { disableStorages } from '../audit/disabling.ts'
 import type { ProviderReport } from '../report/report.ts'

@@ -1,17 +1,11 @@
 /** Install: successors in the places of old instances, and every dependent back on its feet; or what ran before. */
 import { type Fiber, FiberState } from '../cordis/cordis.ts'
 import { type Fibers, type Instance, isActive, isBusy, isPlace, isUnloading, settled } from '../cordis/fibers.ts'
-import type { Change } from './change.ts'
+import type { Change, Created, Replacement } from './change.ts'
 import { messageOf } from '../guard/contain.ts'
 import type { Running } from './running.ts'
 import type { Steps } from './steps.ts'
 import { within } from '../guard/within.ts'
-
-/** An old instance and the plugin that takes its place. */
-export interface Replacement {
-  instance: Instance
-  plugin: unknown
-}
 
 /** What has to come back, and how long that may take. */
 interface Comeback {
@@ -28,9 +22,6 @@ interface Comeback {
 function comebackOf({ going: { dependents, active } }: Change, { fibers, limits, stopped }: Running): Comeback {
   return { fibers, dependents, active, deadline: limits.deadline, signal: stopped }
 }
-
-/** The objects of what was installed, by module and instance, held weakly. */
-export type Created = Map<string, WeakRef<object>[][]>
 
 /** What came of one replacement: a fiber, and what it failed with. */
 interface Installed {

@@ -1,6 +1,6 @@
 /** From what was saved to what has to be evaluated anew: the affected walk, over the modules and fibers that run. */
 import { affected, type Acceptance } from './affected.ts'
-import type { Fibers } from '../cordis/fibers.ts'
+import type { Providers } from '../cordis/providers.ts'
 import type { Host } from '../modules/host.ts'
 import { type Reason, reason } from '../report/report.ts'
 
@@ -26,7 +26,7 @@ export interface Planning {
   /** Module id of the entry. */
   entry: string
   host: Host
-  fibers: Fibers
+  providers: Providers
 }
 
 /** Finds what a cause reaches. Only modules whose code has changed count, unless they are named. */
@@ -66,8 +66,8 @@ async function missedBelow(modules: ReadonlySet<string>, goOn: ReadonlySet<strin
 }
 
 /** What a change of these modules would reach. */
-export function reach(changed: string[], { entry, host, fibers }: Planning): ReloadPlan {
-  const fibersOf = (id: string) => fibers.instances(id, host.ownExports(id)).map(({ fiber }) => fiber)
+export function reach(changed: string[], { entry, host, providers }: Planning): ReloadPlan {
+  const fibersOf = (id: string) => providers.of(id).instances.map(({ fiber }) => fiber)
   const plan = affected(changed, {
     entry,
     importers: id => host.importers(id),

@@ -41,16 +41,15 @@ export function providerReports({ targets }: Going): ProviderReport[] {
 export async function finish(
   { report, failed }: Steps,
   cause: Cause,
-  { host, fibers, limits, stopped }: Running,
+  { providers, fibers, limits, stopped }: Running,
   { heard }: Meanwhile,
   listenerGrowth: () => string[]
 ): Promise<ReloadReport> {
   if (cause.retries && !isSuccess(report)) report.retried = true
   if (report.outcome !== 'ignored' && report.outcome !== 'kept') {
     for (const provider of report.providers) {
-      const exports = host.exports(provider.module)
-      provider.to = exports ? host.version(exports) : null
-      const instances = fibers.instances(provider.module, host.ownExports(provider.module))
+      const { generation, instances } = providers.of(provider.module)
+      provider.to = generation || null
       provider.active = instances.filter(({ fiber }) => isActive(fiber)).length
     }
     report.failures.push(...listenerGrowth())

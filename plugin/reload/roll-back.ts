@@ -1,9 +1,9 @@
 /** The old versions, in place again. What the new ones created goes the way of every retired generation. */
-import type { Change } from './change.ts'
+import type { Change, Replacement } from './change.ts'
 import { disableStorages } from '../audit/disabling.ts'
 import { successor } from '../cordis/fibers.ts'
 import type { Stage } from '../modules/host.ts'
-import { type Replacement, restore } from './install.ts'
+import { restore } from './install.ts'
 import type { Running } from './running.ts'
 import { handOver } from '../audit/shared.ts'
 import type { Steps } from './steps.ts'

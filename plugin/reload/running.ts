@@ -1,6 +1,7 @@
 /** A running harness, as far as a reload needs it, and what it tells. */
 import type { Auditor } from '../audit/audit.ts'
 import type { Fibers } from '../cordis/fibers.ts'
+import type { Providers } from '../cordis/providers.ts'
 import type { Host } from '../modules/host.ts'
 import type { Ledger } from '../audit/ledger.ts'
 import type { Progress, SlowDrain } from '../report/events.ts'
@@ -22,6 +23,7 @@ export interface Running {
   entry: string
   host: Host
   fibers: Fibers
+  providers: Providers
   ledger: Ledger
   leaks: Leaks
   auditor: Auditor

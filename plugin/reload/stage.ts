@@ -1,20 +1,8 @@
 /** Stage: the new versions are evaluated beside the old ones, and every instance finds its successor among their exports. */
 import type { Patience } from '../modules/evaluating.ts'
 import { type Instance, successor } from '../cordis/fibers.ts'
-import type { Host, Stage } from '../modules/host.ts'
-import type { Replacement } from './install.ts'
-import type { ReloadPlan } from './plan.ts'
-
-/** A plan that reaches something. */
-export type Reaching = Exclude<ReloadPlan, { kind: 'ignored' }>
-
-/** New versions that can be put in place. */
-export interface Staged extends Stage {
-  /** Per instance whose provider is still there, what takes its place. */
-  successors: Replacement[]
-  /** Hands the new versions to who has accepted them, and prunes what nothing imports any more. Returns what that threw. */
-  accept(): Promise<unknown[]>
-}
+import type { Host } from '../modules/host.ts'
+import type { Reaching, Staged } from './change.ts'
 
 /**
  * Evaluates the new versions.

@@ -1,51 +1,34 @@
 /** Who is replaced: the provider modules of a plan, their live instances, and what must be gone afterwards. */
-import { basename, extname } from 'node:path'
 import type { Retired } from '../audit/audit.ts'
 import { isSameGeneration } from '../audit/creators.ts'
 import { disableStorages } from '../audit/disabling.ts'
 import { type Fiber } from '../cordis/cordis.ts'
+import type { Provider } from '../cordis/providers.ts'
 import { type Fibers, type Instance, isActive, isPlace, isWithin } from '../cordis/fibers.ts'
-import type { Host } from '../modules/host.ts'
-import type { Ledger, LedgerEntry } from '../audit/ledger.ts'
+import type { LedgerEntry } from '../audit/ledger.ts'
 import type { Running } from './running.ts'
 import type { BoundaryScope } from '../scope.ts'
 import type { Location } from '../report/script.ts'
 import { leaveShared } from '../audit/shared.ts'
 
 /** One module that is replaced, as it runs before the reload. */
-export interface Target {
-  module: string
-  /** The service that it provides, else its plugin's name, else its file's. */
-  name: string
-  generation: number
-  instances: Instance[]
+export interface Target extends Provider {
   scopes: BoundaryScope<never>[]
   /** Per instance, its fiber and services: strong references would be what keeps them. */
   objects: WeakRef<object>[][]
 }
 
-/** The modules of a plan that have live instances or storages of their own. */
-export function targetsOf(modules: Iterable<string>, host: Host, fibers: Fibers, ledger: Ledger): Target[] {
+/** Those among `modules` that have live instances or storages of their own. */
+export function targetsOf(modules: Iterable<string>, { providers, fibers, ledger }: Running): Target[] {
   return [...modules].flatMap(module => {
-    const exports = host.exports(module)
-    const generation = host.version(exports)
-    const instances = fibers.instances(module, host.ownExports(module))
-    const storages = ledger.entriesOf({ module, generation })
-    if (instances.length === 0 && storages.length === 0) return []
+    const provider = providers.of(module)
+    const storages = ledger.entriesOf(provider)
+    if (provider.instances.length === 0 && storages.length === 0) return []
     // Of those that are vacant nothing is there: it was audited when they became so.
-    const objects = instances
+    const objects = provider.instances
       .filter(({ fiber }) => !isPlace(fiber))
       .map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
-    return [
-      {
-        module,
-        name: nameOf(module, instances[0]?.fiber, fibers),
-        generation,
-        instances,
-        scopes: scopesOf(storages),
-        objects
-      }
-    ]
+    return [{ ...provider, scopes: scopesOf(storages), objects }]
   })
 }
 
@@ -62,8 +45,9 @@ export interface Going {
 }
 
 /** What a plan takes down, as it runs now. */
-export function goingOf(modules: Iterable<string>, { host, fibers, ledger }: Running): Going {
-  const targets = targetsOf(modules, host, fibers, ledger)
+export function goingOf(modules: Iterable<string>, running: Running): Going {
+  const { fibers } = running
+  const targets = targetsOf(modules, running)
   const going = targets.flatMap(({ instances }) => instances.map(({ fiber }) => fiber))
   const dependents = fibers.dependents(going)
   return {
@@ -114,13 +98,12 @@ export function retire(
  * modules that nothing imports any more, new versions that were evaluated and not taken, and providers whose old code was
  * called once more by somebody who still has it. To be asked between two reloads, when nothing is staged.
  */
-function straysOf(reload: number, { host, fibers, leaks, auditor }: Running): Retired[] {
+function straysOf(reload: number, { host, providers, leaks, auditor }: Running): Retired[] {
   const audited = auditor.unsettled().filter(({ serves }) => !serves)
   return leaks.starters().flatMap(({ module, generation }) => {
     const isAudited = audited.some(other => isSameGeneration(other, { module, generation }))
     if (isAudited || host.runs(module, generation)) return []
-    const [instance] = fibers.instances(module, host.ownExports(module))
-    return [retire({ module, name: nameOf(module, instance?.fiber, fibers), generation, objects: [] }, reload, [], [])]
+    return [retire({ module, name: providers.of(module).name, generation, objects: [] }, reload, [], [])]
   })
 }
 
@@ -140,11 +123,6 @@ function disableLate(retired: Retired, running: Running): void {
 
 function placesOf(entries: LedgerEntry[]): Location[] {
   return entries.flatMap(({ created }) => created ?? [])
-}
-
-/** What a provider module is called: the service that it provides, else its plugin's name, else its file's. */
-export function nameOf(module: string, fiber: Fiber | undefined, fibers: Fibers): string {
-  return (fiber && fibers.nameOf(fiber)) || basename(module, extname(module))
 }
 
 /** The live scopes among storages. */

@@ -1,5 +1,4 @@
 /** The whole page. */
-import type { Command } from '../server/protocol.ts'
 import { Boundaries } from './boundaries.tsx'
 import { Charts } from './charts.tsx'
 import { Errors } from './errors.tsx'
@@ -7,15 +6,12 @@ import { Header } from './header.tsx'
 import { Ledger } from './ledger.tsx'
 import { Now } from './now.tsx'
 import { Providers } from './providers.tsx'
-import type { View } from './state.ts'
+import type { Act, View } from './state.ts'
 import { Timeline } from './timeline.tsx'
 import { Away, Boot } from './states.tsx'
 
-/** Asks the server to do something. */
-export type Do = (command: Command) => void
-
 /** What is shown of a view. Each part is given what it shows and no more, so that the others rest when that changes. */
-export function App({ view, act }: { view: View; act: Do }) {
+export function App({ view, act }: { view: View; act: Act }) {
   const { told, connection, ahead } = view
   if (!told) return <Away connection={connection} />
   const {

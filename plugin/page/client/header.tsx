@@ -1,5 +1,5 @@
 /** The page's head: which harness this is, whether the page is live, and what can be done to it as a whole. */
-import type { Do } from './app.tsx'
+import type { Act } from './state.ts'
 import { duration, generationOf, shorten } from './format.ts'
 import type { Connection, View } from './state.ts'
 
@@ -11,7 +11,7 @@ const CONNECTION: Record<Connection, string> = {
 }
 
 /** Name, state and actions. */
-export function Header({ view, act }: { view: View; act: Do }) {
+export function Header({ view, act }: { view: View; act: Act }) {
   const { told, connection, task, notice } = view
   if (!told) return null
   const isLive = connection === 'live'

@@ -1,7 +1,7 @@
 /** Storages and instances by generation: what lives, and what became of what was retired. */
 import type { AuditReport, Count, Retainer, WhyReport } from '../../report/report.ts'
 import type { LiveStorages, Snapshot } from '../server/protocol.ts'
-import type { Do } from './app.tsx'
+import type { Act } from './state.ts'
 import { duration, plural, whole } from './format.ts'
 import { memo } from './memo.ts'
 import { Place } from './place.tsx'
@@ -14,7 +14,7 @@ const LEFT = 40
 
 interface Shown extends Pick<Snapshot, 'storages' | 'audits' | 'whys' | 'root'> {
   isSearching: boolean
-  act: Do
+  act: Act
 }
 
 /** The ledger: what is left first. */

@@ -1,13 +1,14 @@
 import { render } from 'preact'
-import { App, type Do } from './app.tsx'
+import { App } from './app.tsx'
 import { Store } from './connection.ts'
+import type { Act } from './state.ts'
 
 /** Rendering takes no more than this share of the time: the rest is for whoever clicks. */
 const SHARE = 0.3
 
 const store = new Store()
 const root = document.querySelector('#app')!
-const act: Do = command => void store.command(command)
+const act: Act = command => void store.command(command)
 let isDue = false
 let cost = 0
 

@@ -2,7 +2,7 @@
 import type { Progress } from '../../report/events.ts'
 import type { AuditReport, ReloadReport } from '../../report/report.ts'
 import type { FiberNode, Snapshot } from '../server/protocol.ts'
-import type { Do } from './app.tsx'
+import type { Act } from './state.ts'
 import { BoundaryRows } from './boundaries.tsx'
 import { useNow } from './clock.ts'
 import { duration, plural, shorten, timeOfDay, whole } from './format.ts'
@@ -13,7 +13,7 @@ import { STEPS, totalOf } from './steps.tsx'
 const SHOWN = 8
 
 /** One panel over the whole width. */
-export function Now({ told, ahead, act }: { told: Snapshot; ahead: number; act: Do }) {
+export function Now({ told, ahead, act }: { told: Snapshot; ahead: number; act: Act }) {
   const { progress } = told
   const last = told.reloads.findLast(({ outcome }) => outcome !== 'ignored')
   return (
@@ -33,7 +33,7 @@ export function Now({ told, ahead, act }: { told: Snapshot; ahead: number; act: 
   )
 }
 
-function Running({ told, progress, ahead, act }: { told: Snapshot; progress: Progress; ahead: number; act: Do }) {
+function Running({ told, progress, ahead, act }: { told: Snapshot; progress: Progress; ahead: number; act: Act }) {
   const now = useNow(true, ahead)
   const { step, providers, since, began } = progress
   const who = providers.map(({ name, generation }) => `${name} ${generation}`).join(', ')
@@ -50,7 +50,7 @@ function Running({ told, progress, ahead, act }: { told: Snapshot; progress: Pro
 }
 
 /** The growing bar of a drain: what it waits for, when that is called slow, and when the reload goes on without it. */
-function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progress; now: number; act: Do }) {
+function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progress; now: number; act: Act }) {
   const { warnAfter, deadline } = told.limits
   const took = Math.max(0, now - progress.since)
   const room = deadline ?? Math.max(took * 1.5, 10_000)

@@ -1,6 +1,6 @@
 /** The harness as a tree: every plugin that is applied, below the one that has applied it. */
 import type { FiberNode, Snapshot } from '../server/protocol.ts'
-import type { Do } from './app.tsx'
+import type { Act } from './state.ts'
 import { whole } from './format.ts'
 import { memo } from './memo.ts'
 import { Place } from './place.tsx'
@@ -12,7 +12,7 @@ interface Shown extends Pick<Snapshot, 'fibers' | 'root' | 'entry'> {
   state: Snapshot['harness']['state']
   /** Modules whose newest content does not run. */
   dirty: string[]
-  act: Do
+  act: Act
 }
 
 /** The tree, with what can be done to a provider. */

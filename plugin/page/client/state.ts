@@ -1,5 +1,5 @@
 /** What the page knows, and how a message from the server changes it. Pure. */
-import type { Delta, Lists, Snapshot, Task } from '../server/protocol.ts'
+import type { Command, Delta, Lists, Snapshot, Task } from '../server/protocol.ts'
 
 /** How many reports are kept, as on the server. */
 const KEPT = 500
@@ -20,6 +20,9 @@ export interface View {
   /** What became of the last command. */
   notice: { text: string; isError: boolean } | undefined
 }
+
+/** Asks the server to do something. */
+export type Act = (command: Command) => void
 
 export const EMPTY: View = { connection: 'connecting', told: undefined, ahead: 0, task: undefined, notice: undefined }
 

@@ -5,7 +5,6 @@ import { countOpen, type LedgerEntry, openIn } from '../../audit/ledger.ts'
 import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './protocol.ts'
 import type { Running } from '../../reload/running.ts'
 import { type Location, mapStack } from '../../report/script.ts'
-import { nameOf } from '../../reload/targets.ts'
 
 /** How many open boundaries are listed; the others are counted. */
 const BOUNDARIES_SHOWN = 200
@@ -46,16 +45,10 @@ interface Owners {
   current: Map<string, Owner>
 }
 
-function ownersOf({ host, fibers }: Running): Owners {
+function ownersOf({ providers }: Running): Owners {
   const owners: Owners = { fibers: new Map(), current: new Map() }
-  for (const module of host.modules()) {
-    const instances = fibers.instances(module, host.ownExports(module))
-    if (instances.length === 0) continue
-    const owner = {
-      module,
-      name: nameOf(module, instances[0]!.fiber, fibers),
-      generation: host.version(host.exports(module))
-    }
+  for (const { module, name, generation, instances } of providers.all()) {
+    const owner = { module, name, generation }
     owners.current.set(module, owner)
     for (const { fiber } of instances) owners.fibers.set(fiber, owner)
   }
@@ -63,14 +56,14 @@ function ownersOf({ host, fibers }: Running): Owners {
 }
 
 /** Live storages by the generation that they belong to, in the order of their creation. */
-function byOwner({ ledger, fibers }: Running, { current }: Owners): { owner: Owner; storages: LedgerEntry[] }[] {
+function byOwner({ ledger, providers }: Running, { current }: Owners): { owner: Owner; storages: LedgerEntry[] }[] {
   const groups = new Map<string, { owner: Owner; storages: LedgerEntry[] }>()
   for (const entry of ledger.live()) {
     const generationOf = ledger.ownerOf(entry)
     if (!generationOf) continue
     const { module, generation } = generationOf
     const key = generationKey({ module, generation })
-    const name = current.get(module)?.name ?? nameOf(module, undefined, fibers)
+    const name = current.get(module)?.name ?? providers.of(module).name
     const group = groups.get(key) ?? { owner: { module, name, generation }, storages: [] }
     groups.set(key, group)
     group.storages.push(entry)

@@ -1,0 +1,47 @@
+/** Who provides: from a module to its live instances, its generation and its name. The one place to ask. */
+import { basename, extname } from 'node:path'
+import type { Host } from '../modules/host.ts'
+import type { Fibers, Instance } from './fibers.ts'
+
+/** A module as a provider. */
+export interface Provider {
+  /** Its id: an absolute path, mostly. */
+  module: string
+  /** The service that it provides, else its plugin's name, else its file's. */
+  name: string
+  /** How often it was evaluated when its running version was; 0 for one that does not run. */
+  generation: number
+  /** Oldest first, with the places of those that are vacant; none for a module that is no provider now. */
+  instances: Instance[]
+}
+
+/** The providers of one harness. */
+export class Providers {
+  readonly #host: Host
+  readonly #fibers: Fibers
+
+  constructor(host: Host, fibers: Fibers) {
+    this.#host = host
+    this.#fibers = fibers
+  }
+
+  /** What a module is now. */
+  of(module: string): Provider {
+    const exports = this.#host.exports(module)
+    const instances = this.#fibers.instances(module, exports && this.#host.ownExports(module))
+    const [first] = instances
+    const name = (first && this.#fibers.nameOf(first.fiber)) || basename(module, extname(module))
+    return { module, name, generation: this.#host.version(exports), instances }
+  }
+
+  /** The modules that have instances now; the cost grows with the fibers, not with the modules. */
+  all(): Provider[] {
+    const modules = new Set<string>()
+    for (const plugin of this.#fibers.plugins()) {
+      const module = this.#host.definer(plugin)
+      if (module !== undefined) modules.add(module)
+    }
+    for (const module of this.#fibers.vacantModules()) modules.add(module)
+    return [...modules].map(module => this.of(module)).filter(({ instances }) => instances.length > 0)
+  }
+}
