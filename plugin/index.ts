@@ -2,13 +2,14 @@
 import { normalizePath, type Plugin, type ResolvedConfig, version } from 'vite'
 import { contentsOf } from './vite/config-saves.ts'
 import { devtoolsDock } from './vite/devtools.ts'
-import type { Harness } from './harness/harness.ts'
+import { type Api, PluginApi } from './vite/api.ts'
 import { ENVIRONMENT, HarnessEnvironment, Lifecycle } from './vite/lifecycle.ts'
 import { resolveOptions, type Options } from './options.ts'
 import { assertSupported } from './vite/requirements.ts'
 
 export type { Browsers, BrowserPage, PageListener } from './harness/browsers.ts'
 export type { BeforeReload } from './reload/close.ts'
+export type { Api } from './vite/api.ts'
 export type { Options } from './options.ts'
 export type { HarnessHmr, HarnessHmrEvents, RunningProvider, Status, Ticket } from './harness/service.ts'
 export type {
@@ -23,12 +24,6 @@ export type {
 export type { HarnessEvents, Progress, SlowDrain } from './report/events.ts'
 export type { Location } from './report/script.ts'
 
-/** What other plugins and tests find at `plugin.api`, as is the custom among Vite's plugins. */
-export interface Api {
-  /** The harness of the newest dev server; `undefined` before there is one. */
-  readonly harness: Harness | undefined
-}
-
 export { ENVIRONMENT }
 
 /**
@@ -41,16 +36,15 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   // By config, since one plugin array may serve several servers; a restart configures the new one before it closes the old.
   const loaded = new WeakMap<ResolvedConfig, ReadonlyMap<string, string>>()
   const lifecycles = new Map<ResolvedConfig, Lifecycle>()
+  const api = new PluginApi(() => {
+    const all = [...lifecycles.values()]
+    return (all.findLast(({ isListening }) => isListening) ?? all.at(-1))?.harness
+  })
 
   const isActive: Plugin['apply'] = (_, { command, isPreview }) => command === 'serve' && !isPreview
   const first: Plugin<Api> = {
     name: 'harness-hmr',
-    api: {
-      get harness() {
-        const all = [...lifecycles.values()]
-        return (all.findLast(({ isListening }) => isListening) ?? all.at(-1))?.harness
-      }
-    },
+    api,
     apply: isActive,
     ...devtoolsDock(),
     config: () => ({
@@ -74,6 +68,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
       if (!(env instanceof HarnessEnvironment) || config.plugins.some(({ name }) => name === 'vitest')) return
       env.lifecycle = new Lifecycle(server, env, resolved, loaded.get(config)!, () => lifecycles.delete(config))
       lifecycles.set(config, env.lifecycle)
+      api.attach(env.lifecycle.harness)
     },
     watchChange(file) {
       lifecycles.get(this.environment.getTopLevelConfig())?.saved(normalizePath(file))
@@ -112,5 +107,3 @@ function assertOnce({ plugins }: ResolvedConfig): void {
     `harness-hmr: \`plugins\` has harnessHmr() ${times} times, and each would run a harness of its own. Keep one of them`
   )
 }
-
-export default harnessHmr

@@ -10,6 +10,7 @@ import { onTestFinished } from 'vitest'
 import type { HarnessEvents } from '../plugin/report/events.ts'
 import type { Harness } from '../plugin/harness/harness.ts'
 import { harnessHmr, type AuditReport, type Options, type ReloadReport, type ReportError } from '../plugin/index.ts'
+import { harnessOf } from '../plugin/vite/api.ts'
 import type { SlowDrain } from '../plugin/report/events.ts'
 import { deferred, promptly, type Deferred } from './promptly.ts'
 import { linkPackages } from './packages.ts'
@@ -75,7 +76,7 @@ export async function createApp(
     configureServer({ watcher }) {
       watching = once(watcher, 'ready')
       // Without a port it may be up before `createServer` has returned.
-      events ??= queues(plugin.api!.harness!)
+      events ??= queues(harnessOf(plugin)!)
     }
   }
   const plugins = harnessHmr({ entry: 'harness.ts', ...options })
@@ -103,14 +104,11 @@ export async function createApp(
     server,
     lines,
     write,
-    harness: plugin.api!.harness!,
+    harness: harnessOf(plugin)!,
     next: events,
     close,
     follow: () =>
-      promptly(
-        new Promise<void>(resolve => plugin.api!.harness!.listen({ ready: () => resolve() })),
-        'the new harness'
-      ),
+      promptly(new Promise<void>(resolve => harnessOf(plugin)!.listen({ ready: () => resolve() })), 'the new harness'),
     edit: (file, change) => {
       const before = readFileSync(join(root, file), 'utf8')
       const after = typeof change === 'string' ? change : change(before)
@@ -120,7 +118,7 @@ export async function createApp(
     },
     // Without Cordis' tracing proxy, which is made anew for each read.
     service: name => {
-      const traced = plugin.api!.harness!.running!.fibers.root.get(name) as { [original]?: never } | undefined
+      const traced = harnessOf(plugin)!.running!.fibers.root.get(name) as { [original]?: never } | undefined
       return (traced?.[original] ?? traced) as never
     }
   }

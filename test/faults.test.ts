@@ -15,6 +15,7 @@ import {
   type Quirk,
   World
 } from './faults-world.ts'
+import { harnessOf } from '../plugin/vite/api.ts'
 import { promptly } from './promptly.ts'
 
 const PROVIDERS = 12
@@ -79,7 +80,7 @@ class Run {
   }
 
   get harness(): Harness {
-    return this.app.server.config.plugins.find(({ name }) => name === 'harness-hmr')!.api.harness
+    return harnessOf(this.app.server.config.plugins.find(({ name }) => name === 'harness-hmr'))!
   }
 
   async apply(op: Op): Promise<void> {

@@ -36,7 +36,7 @@ describe('a tool of an agent that saves the provider that the agent runs on', ()
       turnOf(app, async () => {
         app.write('agents.ts', bump(files['agents.ts']))
         const ticket = request(app, 'agents.ts')
-        expect(ticket).toMatchObject({ when: 'at the next safe point', providers: ['agents 1'] })
+        expect(ticket).toMatchObject({ when: 'deferred', providers: ['agents 1'] })
         return ticket.message
       }),
       'the turn'
@@ -54,7 +54,7 @@ describe('a tool of an agent that saves the provider that the agent runs on', ()
         app.write('agents.ts', bump(files['agents.ts']))
         app.write('tools.ts', bump(files['tools.ts']))
         expect(request(app, 'tools.ts')).toMatchObject({ when: 'now', providers: ['tools 1'] })
-        expect(request(app, 'agents.ts')).toMatchObject({ when: 'at the next safe point', providers: ['agents 1'] })
+        expect(request(app, 'agents.ts')).toMatchObject({ when: 'deferred', providers: ['agents 1'] })
       }),
       'the turn'
     )

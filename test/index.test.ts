@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { ENVIRONMENT, harnessHmr, type Options } from '../plugin/index.ts'
 import { createApp, createFolder, seq } from './app.ts'
 import { turn } from './promptly.ts'
+import { harnessOf } from '../plugin/vite/api.ts'
 import { anyPort } from './port.ts'
 
 const files = {
@@ -57,7 +58,7 @@ describe('the plugin', () => {
     await server.listen()
     await turn()
     expect(server.httpServer?.listening).toBe(true)
-    expect(plugins[0].api?.harness).toBeUndefined()
+    expect(harnessOf(plugins[0])).toBeUndefined()
     expect(seq).toEqual([])
   })
 

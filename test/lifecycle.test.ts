@@ -1,11 +1,11 @@
 /** When a harness comes and goes with its dev server. */
 import { createServer, resolveConfig, type InlineConfig, type Plugin } from 'vite'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Harness } from '../plugin/harness/harness.ts'
 import { ENVIRONMENT, harnessHmr } from '../plugin/index.ts'
 import type { HarnessEnvironment } from '../plugin/vite/lifecycle.ts'
 import { createApp, createFolder, seq } from './app.ts'
 import { agents, Project } from './field-project.ts'
+import { harnessOf } from '../plugin/vite/api.ts'
 import { promptly } from './promptly.ts'
 
 /** Tells when it comes and, a while after it was asked to, that it is gone. */
@@ -40,12 +40,10 @@ describe('in middleware mode', () => {
     }
     const app = await createApp({ 'harness.ts': harness('a') }, {}, { ...middleware, plugins: [broken] })
     await app.next('ready')
-    const { api } = app.server.config.plugins.find(({ name }) => name === 'harness-hmr')! as Plugin<{
-      harness: Harness
-    }>
+    const plugin = app.server.config.plugins.find(({ name }) => name === 'harness-hmr')
     isBroken = true
     await app.server.restart()
-    expect([seq, api!.harness.state]).toEqual([['a up'], 'running'])
+    expect([seq, harnessOf(plugin)!.state]).toEqual([['a up'], 'running'])
     isBroken = false
     await app.server.restart()
     await app.follow()
@@ -68,13 +66,13 @@ describe('two servers made with one plugin array', () => {
   test('end one at a time, and each is gone when its server is closed', async () => {
     seq.length = 0
     const [a, b] = [await serve('a'), await serve('b')]
-    expect(plugins[0].api!.harness).toBe(b.harness)
+    expect(harnessOf(plugins[0])).toBe(b.harness)
     await b.server.close()
     expect([seq, a.harness.state]).toEqual([['a up', 'b up', 'b down'], 'running'])
-    expect(plugins[0].api!.harness).toBe(a.harness)
+    expect(harnessOf(plugins[0])).toBe(a.harness)
     await a.server.close()
     expect(seq).toEqual(['a up', 'b up', 'b down', 'a down'])
-    expect(plugins[0].api!.harness).toBeUndefined()
+    expect(harnessOf(plugins[0])).toBeUndefined()
   })
 
   test('are restarted one at a time', async () => {

@@ -24,7 +24,7 @@ for (let n = 0; n < 2; n++) {
   const plugins = n < Number(count) ? harnessHmr({ entry: 'harness.ts' }) : []
   const server = { middlewareMode: true, ws: false, watch: null }
   await createServer({ root: process.cwd(), configFile: false, logLevel: 'silent', plugins, server })
-  const harness = plugins[0]?.api.harness
+  const harness = plugins[0]?.api[Symbol.for('harness-hmr.harness')]
   if (harness) await new Promise(ready => harness.listen({ ready }))
 }
 const listen = event => process.on(event, (error, origin) => console.log(event, String(error), String(origin)))

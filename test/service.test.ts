@@ -55,7 +55,7 @@ describe('ctx.harnessHmr', () => {
     }
     await promptly(app.service('agents')['scope'].run({ id: 'ada' }, operation), 'the operation')
     await app.next('reload')
-    expect(seq).toEqual(['v1', 'end of the operation, told "at the next safe point"', 'v2', 'reloaded'])
+    expect(seq).toEqual(['v1', 'end of the operation, told "deferred"', 'v2', 'reloaded'])
   })
 
   test('lets an operation that polls for the new version run into the deadline, and names it', async () => {
@@ -97,7 +97,7 @@ describe('ctx.harnessHmr', () => {
     leave()
     await app.next('audit')
     await app.edit('agents.ts', source => `${source} =`)
-    expect(hmr.status).toMatchObject({ state: 'idle', dirty: [join(app.root, 'agents.ts')] })
+    expect(hmr.status).toMatchObject({ state: 'running', dirty: [join(app.root, 'agents.ts')] })
     // A watcher may announce a save twice; the second time the content is the same.
     const outcomes = hmr.reports.map(({ outcome }) => outcome).filter(outcome => outcome !== 'ignored')
     expect(outcomes).toEqual(['reloaded', 'kept'])

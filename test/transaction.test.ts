@@ -99,7 +99,7 @@ async function expectAlive(app: App): Promise<void> {
   app.write('agents.ts', source)
   while (app.service('agents')?.['version'] !== 3) await app.next('reload')
   await app.harness.idle()
-  expect(app.harness.service.status).toMatchObject({ state: 'idle', dirty: [] })
+  expect(app.harness.service.status).toMatchObject({ state: 'running', dirty: [] })
   expect((await app.edit('tools.ts', bump)).outcome).toBe('reloaded')
 }
 
@@ -153,7 +153,7 @@ describe('any throw after close leaves something serving and one report, and the
     expect(report).toMatchObject({ outcome: 'rolled-back', error: { step, message: 'internals have changed' } })
     expect(app.service('agents')['version']).toBe(1)
     expect(app.service('tools')['version']).toBe(1)
-    expect(app.harness.service.status.state).toBe('idle')
+    expect(app.harness.service.status.state).toBe('running')
   })
 })
 

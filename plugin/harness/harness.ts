@@ -20,7 +20,7 @@ import type { HarnessEvents, Progress } from '../report/events.ts'
 import type { Limits } from '../reload/running.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
-import { answer, type HarnessHmr, runningProviders, type Status } from './service.ts'
+import { answer, type HarnessHmr, runningProviders, type Status, type Ticket } from './service.ts'
 import type { WhyOptions } from '../why/why.ts'
 import { outside } from '../guard/outside.ts'
 import { within } from '../guard/within.ts'
@@ -34,7 +34,7 @@ const LONGEST_STOP = 5000
 /** The steps of a reload in which something may be down. */
 const UNDERWAY = new Set<Progress['step'] | undefined>(['close', 'drain', 'disable', 'install'])
 
-type State = { kind: 'idle' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
+type State = { kind: 'booting' | 'failed' | 'stopped' } | { kind: 'running'; running: Awaited<ReturnType<typeof boot>> }
 
 /** Runs a harness in a Vite environment, and reloads what a save reaches, one reload at a time. */
 export class Harness {
@@ -48,7 +48,7 @@ export class Harness {
   #dirty = new Set<string>()
   /** What could not be found when something could not be reloaded, or the harness not boot. */
   readonly #missing: Missing
-  #state: State = { kind: 'idle' }
+  #state: State = { kind: 'booting' }
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
   readonly #reports: ReloadReport[] = []
@@ -104,9 +104,8 @@ export class Harness {
     return this.#options.entry
   }
 
-  /** `"booting"` until the first boot has ended. */
-  get state(): 'booting' | 'running' | 'failed' | 'stopped' {
-    return this.#state.kind === 'idle' ? 'booting' : this.#state.kind
+  get state(): Status['state'] {
+    return this.#failures ? 'reloading' : this.#state.kind
   }
 
   /** The parts of the harness while it runs. */
@@ -117,15 +116,11 @@ export class Harness {
   /** What the harness finds as `ctx.harnessHmr`. */
   get service(): HarnessHmr {
     // Arrow functions see this harness; the object itself is what Cordis hands out.
-    const status = () => this.#status()
+    const status = () => this.status
     const providers = () => runningProviders(this.running)
     const { on, send } = this.#browsers
     return {
-      request: path => {
-        const ticket = answer(path, this.#env.config.root, this.running)
-        if (ticket.when !== 'never') this.changed(ticket.file)
-        return ticket
-      },
+      request: path => this.request(path),
       get status() {
         return status()
       },
@@ -253,10 +248,18 @@ export class Harness {
     return !isAsked && !this.#env.moduleGraph.getModulesByFile(file)?.size
   }
 
-  #status(): Status {
+  /** Asks for a reload of a file, as its save does; returns at once. */
+  request(path: string): Ticket {
+    const ticket = answer(path, this.#env.config.root, this.running)
+    if (ticket.when !== 'never') this.changed(ticket.file)
+    return ticket
+  }
+
+  /** What goes on now. */
+  get status(): Status {
     const abandoned = this.running?.auditor.abandoned() ?? []
     return {
-      state: this.#failures ? 'reloading' : 'idle',
+      state: this.state,
       pending: [...this.#pending.files],
       dirty: [...this.#dirty],
       abandoned: abandoned.map(({ name, generation, storages }) => ({

@@ -14,10 +14,10 @@ export interface Ticket {
   /** Absolute path. */
   file: string
   /**
-   * `"at the next safe point"`: whoever asks runs in a boundary that the reload has to drain, so it begins at once and
+   * `"deferred"`: whoever asks runs in a boundary that the reload has to drain, so it begins at once and
    * goes on when that boundary is left. `"never"`: no running module uses the file.
    */
-  when: 'now' | 'at the next safe point' | 'never'
+  when: 'now' | 'deferred' | 'never'
   /** The providers that are replaced if the content has changed, e.g. `"agents 4"`. */
   providers: string[]
   /** The same in a sentence. */
@@ -26,7 +26,8 @@ export interface Ticket {
 
 /** What goes on now. */
 export interface Status {
-  state: 'idle' | 'reloading'
+  /** `booting` until the first boot has ended; `failed`: the next save tries to boot again. */
+  state: 'booting' | 'running' | 'reloading' | 'failed' | 'stopped'
   /** Files that were saved and wait for the reload that runs. */
   pending: string[]
   /** Files whose newest content is not what runs, since it could not be reloaded. */
@@ -98,7 +99,7 @@ export function answer(path: string, root: string, running: Running | undefined)
   const targets = targetsOf(plan.modules, running)
   const providers = targets.map(({ name, generation }) => `${name} ${generation}`)
   const inside = targets.some(({ scopes }) => scopes.some(scope => scope.isInside()))
-  const when = inside ? 'at the next safe point' : 'now'
+  const when = inside ? 'deferred' : 'now'
   const what =
     plan.kind === 'restart' ? 'the whole harness restarts' : `${providers.join(', ') || file} will be replaced`
   const until = inside

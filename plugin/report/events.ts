@@ -23,6 +23,20 @@ export interface HarnessEvents {
   error(error: ReportError): void
 }
 
+/** Their names. */
+export const EVENTS = [
+  'ready',
+  'failed',
+  'reload',
+  'audit',
+  'auditWaits',
+  'slow',
+  'step',
+  'why',
+  'progress',
+  'error'
+] as const satisfies readonly (keyof HarnessEvents)[]
+
 /** A drain that takes longer than `warnAfter`. */
 export interface SlowDrain {
   /** Whose, e.g. `"agents 4"`. */

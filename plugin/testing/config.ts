@@ -1,7 +1,9 @@
 /** The project's Vite config, for a server in which nothing but the harness runs. */
 import { existsSync } from 'node:fs'
 import { type InlineConfig, loadConfigFromFile, mergeConfig, type Plugin, type PluginOption } from 'vite'
-import { type Api, harnessHmr, type Options } from '../index.ts'
+import { harnessHmr } from '../index.ts'
+import type { Options } from '../options.ts'
+import type { Api } from '../vite/api.ts'
 
 /** A config, and the plugin in it that runs the harness. */
 export interface Configured {

@@ -4,7 +4,10 @@ import { resolve } from 'node:path'
 import { createServer, type InlineConfig, normalizePath, type Plugin } from 'vite'
 import type { HarnessEvents } from '../report/events.ts'
 import type { Harness } from '../harness/harness.ts'
-import { ENVIRONMENT, type Options, type ReportError } from '../index.ts'
+import type { Options } from '../options.ts'
+import type { ReportError } from '../report/report.ts'
+import { harnessOf } from '../vite/api.ts'
+import { ENVIRONMENT } from '../vite/lifecycle.ts'
 import { place } from '../report/report.ts'
 import { configure } from './config.ts'
 
@@ -44,13 +47,13 @@ export async function serve(
     name: 'harness-hmr:testing',
     enforce: 'pre',
     // After the plugin's own, which makes the harness; it boots later.
-    configureServer: { order: 'post', handler: () => listen(plugin.api!.harness!) },
+    configureServer: { order: 'post', handler: () => listen(harnessOf(plugin)!) },
     load(id) {
-      return this.environment.name === ENVIRONMENT ? loadUnsaved(id, plugin.api!.harness!.unsaved) : undefined
+      return this.environment.name === ENVIRONMENT ? loadUnsaved(id, harnessOf(plugin)!.unsaved) : undefined
     }
   }
   const server = await createServer({ ...config, plugins: [config.plugins, testing] })
-  const harness = plugin.api!.harness!
+  const harness = harnessOf(plugin)!
   const served = {
     root: server.config.root,
     harness,

@@ -12,6 +12,7 @@ import type { Api } from '../../plugin/index.ts'
 import { openPage } from '../browser.ts'
 import { Copy } from '../dev-server.ts'
 import { turn } from '../promptly.ts'
+import { harnessOf } from '../../plugin/vite/api.ts'
 import { anyPort } from '../port.ts'
 
 const repository = fileURLToPath(new URL('../..', import.meta.url))
@@ -112,7 +113,7 @@ export class Playground {
   /** How many listeners an event has in the harness. */
   listeners(event: string): number {
     const [plugin] = this.server.config.plugins.filter(({ name }) => name === 'harness-hmr') as Plugin<Api>[]
-    const { events } = plugin!.api!.harness!.running!.fibers.root as unknown as Context
+    const { events } = harnessOf(plugin)!.running!.fibers.root as unknown as Context
     return events._hooks[event]?.length ?? 0
   }
 

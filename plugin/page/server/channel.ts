@@ -181,15 +181,16 @@ export class PageChannel {
 
   #look(): Parts {
     const start = now()
-    const { running, state, history } = this.#harness
-    const { pending, dirty, abandoned } = this.#harness.service.status
+    const { running, history } = this.#harness
+    const { state, pending, dirty, abandoned } = this.#harness.status
     const seen = running ? overview(running) : { fibers: [], boundaries: { total: 0, oldest: [] }, storages: [] }
     const modules = running?.host.modules().length ?? 0
     this.#lookedAt = now()
     this.#cost = this.#lookedAt - start
     return {
       ...seen,
-      harness: { state, failed: history.failed ?? null, modules },
+      // That a reload runs is the step's to tell.
+      harness: { state: state === 'reloading' ? 'running' : state, failed: history.failed ?? null, modules },
       progress: history.progress ?? null,
       files: { pending, dirty },
       abandoned: abandoned.map(({ provider }) => provider)
