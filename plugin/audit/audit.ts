@@ -32,7 +32,7 @@ export interface Retired extends Generation {
 }
 
 /** What the auditor needs to know of the harness around it. */
-export interface Surroundings {
+export interface AuditorParts {
   ledger: Ledger
   leaks: Leaks
   /** Whether to look without being asked, and the heap in MB above which that waits for a quiet moment. */
@@ -65,7 +65,7 @@ const NAMED = 5
 
 /** Audits retired generations, one garbage collection for all that wait. */
 export class Auditor {
-  readonly #around: Surroundings
+  readonly #around: AuditorParts
   /** Generations without a final verdict, with the last one that was reported. */
   readonly #open = new Map<Retired, AuditReport['outcome'] | undefined>()
   #running: Promise<void> | undefined
@@ -75,7 +75,7 @@ export class Auditor {
   #asked = 0
   #stopped = false
 
-  constructor(around: Surroundings) {
+  constructor(around: AuditorParts) {
     this.#around = around
   }
 

@@ -1,6 +1,6 @@
 /** What the command takes as an option's value. Pure. */
 
-type Options = Record<string, unknown>
+type Parsed = Record<string, unknown>
 
 /** `maxHeapSlope` as it is typed: `--max-heap-slope`. */
 const flag = (name: string) => `--${name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}`
@@ -9,9 +9,9 @@ const flag = (name: string) => `--${name.replace(/[A-Z]/g, letter => `-${letter.
  * An option as text; a file may be called `1`.
  * @throws when it is given twice, and when it is needed and not given.
  */
-export function textOf(options: Options, name: string, needed: string): string
-export function textOf(options: Options, name: string): string | undefined
-export function textOf(options: Options, name: string, needed?: string): string | undefined {
+export function textOf(options: Parsed, name: string, needed: string): string
+export function textOf(options: Parsed, name: string): string | undefined
+export function textOf(options: Parsed, name: string, needed?: string): string | undefined {
   const value = options[name]
   if (Array.isArray(value)) throw new Error(`option "${flag(name)}" is given ${value.length} times`)
   if (value !== undefined && value !== '') return String(value)
@@ -24,7 +24,7 @@ export function textOf(options: Options, name: string, needed?: string): string 
  * @throws with what it takes, for anything else.
  */
 export function numberOf(
-  options: Options,
+  options: Parsed,
   name: string,
   { least, isWhole = false }: { least: number; isWhole?: boolean }
 ) {

@@ -14,19 +14,19 @@ import type { LateError } from '../leaks/leftovers.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from '../reload/plan.ts'
 import { reload } from '../reload/reload.ts'
-import { type AuditReport, isSuccess, type ReloadReport, type WhyReport } from '../report/report.ts'
+import { type AuditReport, isSuccess, type WhyReport } from '../report/report.ts'
 import { Rounds } from './rounds.ts'
 import type { HarnessEvents, Progress } from '../report/events.ts'
 import type { Limits } from '../reload/running.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
-import { answer, type HarnessHmr, runningProviders, type Status, type Ticket } from './service.ts'
+import { ticketFor, type HarnessHmr, runningProviders, type Status, type Ticket } from './service.ts'
 import type { WhyOptions } from '../why/why.ts'
 import { outside } from '../guard/outside.ts'
 import { within } from '../guard/within.ts'
 
-/** How many reports, and how many audits, `ctx.harnessHmr` goes back. */
-const KEPT_REPORTS = 100
+/** How many open boundaries of an abandoned generation are listed. */
+const BOUNDARIES_SHOWN = 100
 
 /** Milliseconds that the drain, and then the end of the harness, may take: a person waits for it. */
 const LONGEST_STOP = 5000
@@ -51,7 +51,6 @@ export class Harness {
   #state: State = { kind: 'booting' }
   #work: Promise<void> = Promise.resolve()
   #reloads = 0
-  readonly #reports: ReloadReport[] = []
   /** What runs now, and what ends its evaluation, or its drain. */
   #underway:
     | { files: string[]; newer: AbortController; abandon: AbortController; began: number; isBoot: boolean }
@@ -63,7 +62,6 @@ export class Harness {
   readonly #slowed = new Map<string, NodeJS.Timeout>()
   /** What was told so far, for who comes later. */
   readonly history = new History()
-  readonly #audits: AuditReport[] = []
   readonly #browsers: BrowserChannel
   /** Ends what may take long. */
   readonly #stopped = new AbortController()
@@ -118,14 +116,17 @@ export class Harness {
     // Arrow functions see this harness; the object itself is what Cordis hands out.
     const status = () => this.status
     const providers = () => runningProviders(this.running)
+    const { history } = this
     const { on, send } = this.#browsers
     return {
       request: path => this.request(path),
       get status() {
         return status()
       },
-      reports: this.#reports,
-      audits: this.#audits,
+      reports: history.reloads,
+      get audits() {
+        return [...history.audits.values()]
+      },
       get providers() {
         return providers()
       },
@@ -205,7 +206,6 @@ export class Harness {
 
   /** Forgets the reports: so many are kept that they would look like growth where that is measured. */
   forgetReports(): void {
-    for (const list of [this.#reports, this.#audits]) list.length = 0
     this.history.clear()
   }
 
@@ -250,7 +250,7 @@ export class Harness {
 
   /** Asks for a reload of a file, as its save does; returns at once. */
   request(path: string): Ticket {
-    const ticket = answer(path, this.#env.config.root, this.running)
+    const ticket = ticketFor(path, this.#env.config.root, this.running)
     if (ticket.when !== 'never') this.changed(ticket.file)
     return ticket
   }
@@ -264,7 +264,7 @@ export class Harness {
       dirty: [...this.#dirty],
       abandoned: abandoned.map(({ name, generation, storages }) => ({
         provider: `${name} ${generation}`,
-        boundaries: openIn(storages, KEPT_REPORTS)
+        boundaries: openIn(storages, BOUNDARIES_SHOWN)
       }))
     }
   }
@@ -410,7 +410,6 @@ export class Harness {
         else this.#hanging.delete(file)
       }
       this.#failures = undefined
-      keep(this.#reports, report)
       this.#tell('reload', report)
       // In the harness too: an agent that edited its own provider learns the outcome there.
       running.fibers.emit('harness-hmr/report', report)
@@ -421,7 +420,6 @@ export class Harness {
   }
 
   #audited(report: AuditReport): void {
-    keep(this.#audits, report)
     this.#tell('audit', report)
     this.running?.fibers.emit('harness-hmr/audit', report)
   }
@@ -437,9 +435,4 @@ export class Harness {
     if (this.#failures) this.#failures.push(error)
     else if (unseen) this.#tell('error', describeError(error, 'run'))
   }
-}
-
-function keep<T>(list: T[], item: T): void {
-  list.push(item)
-  if (list.length > KEPT_REPORTS) list.shift()
 }

@@ -56,7 +56,7 @@ export interface HarnessHmr {
   readonly status: Status
   /** The last reports, oldest first. */
   readonly reports: readonly ReloadReport[]
-  /** The last audits, oldest first; each is an event too, `harness-hmr/audit`. */
+  /** The newest verdict on each of the last generations that were retired; each is an event too, `harness-hmr/audit`. */
   readonly audits: readonly AuditReport[]
   /** The provider modules that run now. */
   readonly providers: readonly RunningProvider[]
@@ -88,7 +88,7 @@ export function runningProviders(running: Running | undefined): RunningProvider[
 }
 
 /** Answers a request from the modules and fibers that run now. */
-export function answer(path: string, root: string, running: Running | undefined): Ticket {
+export function ticketFor(path: string, root: string, running: Running | undefined): Ticket {
   const file = normalizePath(resolve(root, path))
   const never = (message: string): Ticket => ({ file, when: 'never', providers: [], message })
   if (!running) return never('nothing is reloaded: the harness does not run')

@@ -159,11 +159,11 @@ async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promi
   // Disposed: it belonged to a parent that has applied it anew.
   if (fiber.uid === null || isActive(fiber)) return
   const cause = isBusy(fiber) ? undefined : await failureOf(fiber)
-  const why = cause === undefined ? reason(fiber) : messageOf(cause)
+  const why = cause === undefined ? whyNotActive(fiber) : messageOf(cause)
   throw new Error(`${role} "${fiber.name}" did not come back: ${why}`, { cause })
 }
 
-function reason(fiber: Fiber): string {
+function whyNotActive(fiber: Fiber): string {
   if (isBusy(fiber)) return 'it is still loading'
   const missing = Object.keys(fiber.inject).filter(name => fiber.ctx.get(name) === undefined)
   return missing.length > 0 ? `it waits for ${missing.map(name => `"${name}"`).join(', ')}` : 'it is not active'

@@ -20,7 +20,7 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
     },
     failed(cause) {
       error(
-        `${colors.red('not running')} ${colors.bold(entry)}  ${describe(cause, root)}  ${colors.dim('(the next save tries again)')}${cause.frame ? `\n${cause.frame}` : ''}`
+        `${colors.red('not running')} ${colors.bold(entry)}  ${lineOf(cause, root)}  ${colors.dim('(the next save tries again)')}${cause.frame ? `\n${cause.frame}` : ''}`
       )
     },
     reload(report) {
@@ -61,7 +61,7 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
     },
     error(cause) {
       error(
-        `${describe(cause, root)}${cause.stack ? `\n${colors.dim(cause.stack.split('\n').slice(1, 6).join('\n'))}` : ''}`
+        `${lineOf(cause, root)}${cause.stack ? `\n${colors.dim(cause.stack.split('\n').slice(1, 6).join('\n'))}` : ''}`
       )
     }
   }
@@ -72,6 +72,6 @@ function openerOf([carrier = '', ...callers]: string[]): string {
   return callers.find(frame => !/[\\/]node_modules[\\/]|\bnode:/.test(frame)) ?? carrier
 }
 
-function describe({ message, location }: ReportError, root: string): string {
+function lineOf({ message, location }: ReportError, root: string): string {
   return location ? `${colors.cyan(place(location, root))} ${message}` : message
 }

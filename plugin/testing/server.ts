@@ -64,12 +64,12 @@ export async function serve(
   if (!failure && failed.length === 0) return served
   await served.close()
   const what = failed.map(name => `provider "${name}" failed`).join(', ')
-  const why = (failure ? [failure] : errors).map(error => describe(error, served.root))
+  const why = (failure ? [failure] : errors).map(error => errorText(error, served.root))
   throw new Error(`the harness did not start: ${[what, ...why].filter(Boolean).join('\n')}`)
 }
 
 /** What an error says, with its place and the lines around it. */
-export function describe({ message, location, frame }: ReportError, root: string): string {
+export function errorText({ message, location, frame }: ReportError, root: string): string {
   return `${location ? `${place(location, root)} ` : ''}${message}${frame ? `\n${frame}` : ''}`
 }
 

@@ -84,11 +84,11 @@ function mentionedIn(tsconfig: string): string[] {
   const isThere = statSync(tsconfig, { throwIfNoEntry: false })?.isFile()
   const mentions = isThere ? readFileSync(tsconfig, 'utf8').matchAll(MENTIONS) : []
   const names = [...mentions].flatMap(([, value]) => [...value!.matchAll(/"([^"]+)"/g)].map(([, name]) => name!))
-  return names.flatMap(name => locate(name, tsconfig) ?? [])
+  return names.flatMap(name => findConfig(name, tsconfig) ?? [])
 }
 
 /** The file that a tsconfig means by a name: a path, to which `.json` or `/tsconfig.json` may have to be added, or a package's. */
-function locate(name: string, from: string): string | undefined {
+function findConfig(name: string, from: string): string | undefined {
   const candidates = [name, `${name}.json`, `${name}/tsconfig.json`]
   if (name.startsWith('.') || isAbsolute(name)) {
     const paths = candidates.map(candidate => resolve(dirname(from), candidate))

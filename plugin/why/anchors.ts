@@ -1,7 +1,7 @@
 /** What a user would say keeps an object, found on the way to it: a timer, a listener, a variable of a module, … */
 import { asyncContext, promiseCallback, suspendedCall, timer } from './async.ts'
 import { cordisListener, emitterListener, targetListener } from './listeners.ts'
-import { type Anchor, bare, type Finder, type Named, quoted, type Way } from './way.ts'
+import { type Anchor, bare, type Finder, type FunctionAt, quoted, type Way } from './way.ts'
 
 /** The nearest to the retired object is the one to blame: what comes before it keeps only that. */
 export function findAnchor(way: Way): Anchor | undefined {
@@ -33,7 +33,7 @@ const unreadStack: Finder = (way, i) => {
 }
 
 /** A frame is an object of its own up to Node 22; since then its parts follow each other, the receiver first. */
-function functionOfFrame(way: Way, stack: number): Named | undefined {
+function functionOfFrame(way: Way, stack: number): FunctionAt | undefined {
   const { heap, nodes, edges } = way
   const frame = nodes[stack + 1]
   if (frame === undefined) return undefined

@@ -1,6 +1,6 @@
 /** What keeps an object because it goes on later: timers, suspended functions, promises, and the async context of each. */
 import type { Edge } from './heap.ts'
-import { article, bare, type Anchor, type Finder, type Named, quoted, type Way } from './way.ts'
+import { article, bare, type Anchor, type Finder, type FunctionAt, quoted, type Way } from './way.ts'
 
 /** Timers of one duration are a list: one keeps the next only as far as V8 is concerned. */
 export function isNeighbour({ name }: Edge): boolean {
@@ -79,7 +79,7 @@ function describeCarrier(way: Way, node: number): Anchor | undefined {
 const CHAIN = 5
 
 /** The function that awaits a promise, or its reaction, itself or through promises that are resolved with it. */
-function awaiting(way: Way, node: number, depth = 0): Named | undefined {
+function awaiting(way: Way, node: number, depth = 0): FunctionAt | undefined {
   const { heap } = way
   const reaction = heap.isNamed(node, 'Promise') ? heap.get(node, 'reactions_or_result') : node
   if (depth === CHAIN || reaction === undefined || !heap.isNamed(reaction, 'system / PromiseReaction')) return undefined
@@ -89,7 +89,7 @@ function awaiting(way: Way, node: number, depth = 0): Named | undefined {
 }
 
 /** The same for any of the promises that are held. */
-function awaitingAny(way: Way, holders: number[], depth = 0): Named | undefined {
+function awaitingAny(way: Way, holders: number[], depth = 0): FunctionAt | undefined {
   return holders
     .flatMap(holder => way.heap.edges(holder).map(({ to }) => to))
     .filter(to => way.heap.isNamed(to, 'Promise'))

@@ -16,7 +16,7 @@ export type At = Place | { script: string; variable?: string }
  * Whose a script is: of a module that runs, of a version of one that was replaced, of this package, of Node, or of another
  * package.
  */
-export type Owner = 'running' | 'retired' | 'own' | 'node' | 'other'
+export type CodeOwner = 'running' | 'retired' | 'own' | 'node' | 'other'
 
 /** What tells whose a script is. */
 export interface Scripts {
@@ -59,7 +59,7 @@ export class Code {
     return script ? { script, line: position.line, column: position.column } : undefined
   }
 
-  owner(script: string | undefined): Owner {
+  owner(script: string | undefined): CodeOwner {
     if (script === undefined || script.startsWith('node:')) return 'node'
     if (this.#running.has(script)) return 'running'
     if (/\?v=\d+$/.test(script)) return 'retired'

@@ -7,14 +7,14 @@ import type { Path } from './search.ts'
 import { type Anchor, bare, quoted, Way } from './way.ts'
 
 /** One thing on the way, and where it is written. */
-export interface Step {
+export interface WayStep {
   text: string
   at?: At
 }
 
 /** What keeps an object. */
-export interface Explanation extends Step {
-  path: Step[]
+export interface Explanation extends WayStep {
+  path: WayStep[]
 }
 
 /** What the caller knows of the heap. */
@@ -54,14 +54,14 @@ function lastResort(way: Way): Anchor {
 }
 
 /** Things of V8's that a user has never heard of are left out; the names on the way through them are put together. */
-function stepsOf(way: Way): Step[] {
-  const steps: Step[] = []
+function stepsOf(way: Way): WayStep[] {
+  const steps: WayStep[] = []
   let names = ''
   const start = way.edges.findLastIndex(isNeighbour) + 1
   for (const [i, node] of way.nodes.entries()) {
     if (i < start) continue
     if (i > start) names += nameOf(way, i)
-    const step = describe(way, node, i)
+    const step = describeStep(way, node, i)
     if (!step) continue
     // A plain container is told by the name of what is in it.
     const isContainer = /^(?:Object|Array)$/.test(step.text) && i < way.nodes.length - 1
@@ -81,7 +81,7 @@ function nameOf(way: Way, i: number): string {
   return key === undefined ? '' : `.get(${JSON.stringify(key)})`
 }
 
-function describe(way: Way, node: number, i: number): Step | undefined {
+function describeStep(way: Way, node: number, i: number): WayStep | undefined {
   const { heap, code } = way
   const living = way.alive.get(node)
   if (living !== undefined) return { text: living, at: way.place(node) }

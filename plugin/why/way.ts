@@ -13,7 +13,7 @@ export interface Anchor {
 export type Finder = (way: Way, i: number) => Anchor | undefined
 
 /** A function by its name, and where the user has written it. */
-export interface Named {
+export interface FunctionAt {
   name: string
   at: At | undefined
 }
@@ -54,12 +54,12 @@ export class Way {
   }
 
   /** The function at `i`; of a wrapper there the one that it calls. */
-  function(i: number): Named | undefined {
+  function(i: number): FunctionAt | undefined {
     return this.type(i) === 'closure' ? this.describe(this.nodes[i]!) : undefined
   }
 
   /** Names a function; of a wrapper (`once`, `bind`, a proxy) the one that it calls. */
-  describe(node: number): Named {
+  describe(node: number): FunctionAt {
     const { heap } = this
     const wrapped = heap.isNamed(node, 'system / JSProxy')
       ? this.closures(node)[0]
@@ -69,7 +69,7 @@ export class Way {
   }
 
   /** The function of a suspended call; `undefined` for what is none. */
-  suspended(node: number): Named | undefined {
+  suspended(node: number): FunctionAt | undefined {
     const closure = this.heap.get(node, 'function')
     return closure !== undefined && this.heap.get(node, 'parameters_and_registers') !== undefined
       ? this.describe(closure)

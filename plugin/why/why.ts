@@ -7,7 +7,7 @@ import { now, setImmediate } from '../guard/clock.ts'
 import { outside } from '../guard/outside.ts'
 import { shorten, type Retainer } from '../report/report.ts'
 import { fileOf, locationOf } from './place.ts'
-import type { Explanation, Step } from './explain.ts'
+import type { Explanation, WayStep } from './explain.ts'
 import { startWorker } from './start.ts'
 import type { Message, Question } from './worker.ts'
 
@@ -126,7 +126,7 @@ function retainerOf({ text, at, path }: Explanation, root: string): Retainer {
   return { what: text, ...(location && { location }), path: path.map(step => words(step, root)) }
 }
 
-function words({ text, at }: Step, root: string): string {
+function words({ text, at }: WayStep, root: string): string {
   const file = at && fileOf(at)
   if (!file) return text
   const location = 'line' in at ? locationOf(at) : undefined

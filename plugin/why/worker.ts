@@ -14,7 +14,7 @@ export interface Question extends Scripts {
   alive: string[]
 }
 
-/** What the worker says; the last message is the answer. */
+/** What the worker says; the last message is the reply. */
 export type Message =
   | { kind: 'progress'; stage: 'parse' | 'search'; fraction: number }
   /** The index of each object that is still reachable. */
@@ -25,7 +25,7 @@ const reader = new HeapReader()
 let told = 0
 
 parentPort!.on('message', (chunk: Uint8Array | null) => {
-  if (chunk === null) return answer()
+  if (chunk === null) return reply()
   reader.write(chunk)
   if (reader.progress < told + 0.1) return
   told = reader.progress
@@ -37,7 +37,7 @@ function say(message: Message): void {
   parentPort!.postMessage(message)
 }
 
-function answer(): void {
+function reply(): void {
   const heap = reader.end()
   say({ kind: 'progress', stage: 'search', fraction: 0 })
   const code = new Code(heap, scripts)

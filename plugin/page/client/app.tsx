@@ -3,9 +3,9 @@ import { Boundaries } from './boundaries.tsx'
 import { Charts } from './charts.tsx'
 import { Errors } from './errors.tsx'
 import { Header } from './header.tsx'
-import { Ledger } from './ledger.tsx'
+import { StoragePanel } from './ledger.tsx'
 import { Now } from './now.tsx'
-import { Providers } from './providers.tsx'
+import { ProviderPanel } from './providers.tsx'
 import type { Act, View } from './state.ts'
 import { Timeline } from './timeline.tsx'
 import { Away, Boot } from './states.tsx'
@@ -39,12 +39,12 @@ export function App({ view, act }: { view: View; act: Act }) {
         <Charts samples={samples} reloads={reloads} />
         <div class="columns">
           <div class="column">
-            <Providers {...{ fibers, root, entry, act }} dirty={files.dirty} state={harness.state} />
+            <ProviderPanel {...{ fibers, root, entry, act }} dirty={files.dirty} state={harness.state} />
             <Boundaries {...{ boundaries, progress, root, ahead }} abandoned={told.abandoned} />
           </div>
           <div class="column">
             <Timeline reloads={reloads} root={root} />
-            <Ledger {...{ storages, audits, whys, root, act }} isSearching={view.task !== undefined} />
+            <StoragePanel {...{ storages, audits, whys, root, act }} isSearching={view.task !== undefined} />
             <Errors errors={errors} root={root} />
           </div>
         </div>

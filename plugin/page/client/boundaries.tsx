@@ -3,7 +3,7 @@ import type { OpenBoundary, Snapshot } from '../server/protocol.ts'
 import type { Location } from '../../report/script.ts'
 import { useNow } from './clock.ts'
 import { duration, whole } from './format.ts'
-import { Place } from './place.tsx'
+import { SourceLink } from './place.tsx'
 import { generationKey } from './state.ts'
 
 type Shown = Pick<Snapshot, 'boundaries' | 'progress' | 'abandoned' | 'root'> & { ahead: number }
@@ -72,7 +72,7 @@ export function BoundaryRows({ boundaries, now, root, isAwaited }: Rows) {
             <span class="boundary-owner dim">
               {name} {generation}
             </span>
-            <span class="boundary-place">{place && <Place at={place} root={root} />}</span>
+            <span class="boundary-place">{place && <SourceLink at={place} root={root} />}</span>
             <span class="age">{duration(age)}</span>
           </li>
         )

@@ -1,6 +1,6 @@
 /** An error with the lines around it. */
 import type { ReportError } from '../../report/report.ts'
-import { Place } from './place.tsx'
+import { SourceLink } from './place.tsx'
 
 /** The message, the place and the code frame; all of it is text, whoever wrote it. */
 export function ErrorBlock({ error, root }: { error: ReportError; root: string }) {
@@ -8,7 +8,7 @@ export function ErrorBlock({ error, root }: { error: ReportError; root: string }
   return (
     <div class="error">
       <p class="error-message">{message}</p>
-      {location && <Place at={location} root={root} />}
+      {location && <SourceLink at={location} root={root} />}
       {frame && (
         <pre class="frame" tabIndex={0} aria-label="The lines around it">
           {frame.split('\n').map((line, i) => (
@@ -23,7 +23,7 @@ export function ErrorBlock({ error, root }: { error: ReportError; root: string }
         <p class="dim">
           imported by{' '}
           {imports.slice(1).map(file => (
-            <Place key={file} at={{ file }} root={root} />
+            <SourceLink key={file} at={{ file }} root={root} />
           ))}
         </p>
       )}

@@ -4,7 +4,7 @@ import type { LiveStorages, Snapshot } from '../server/protocol.ts'
 import type { Act } from './state.ts'
 import { duration, plural, whole } from './format.ts'
 import { memo } from './memo.ts'
-import { Place } from './place.tsx'
+import { SourceLink } from './place.tsx'
 import { generationKey } from './state.ts'
 
 /** How many collected generations are listed, newest first. */
@@ -18,7 +18,7 @@ interface Shown extends Pick<Snapshot, 'storages' | 'audits' | 'whys' | 'root'> 
 }
 
 /** The ledger: what is left first. */
-export const Ledger = memo(function Ledger(told: Shown) {
+export const StoragePanel = memo(function StoragePanel(told: Shown) {
   const audits = told.audits.toReversed()
   const left = audits.filter(({ outcome }) => outcome !== 'collected')
   const collected = audits.filter(({ outcome }) => outcome === 'collected')
@@ -57,10 +57,10 @@ export const Ledger = memo(function Ledger(told: Shown) {
               ))}
               {left.length > LEFT && <More n={left.length - LEFT} what="not collected" />}
               {waiting.map(group => (
-                <Live key={generationKey(group)} group={group} word="retired" />
+                <LiveGroup key={generationKey(group)} group={group} word="retired" />
               ))}
               {current.map(group => (
-                <Live key={generationKey(group)} group={group} word="runs" />
+                <LiveGroup key={generationKey(group)} group={group} word="runs" />
               ))}
               {collected.slice(0, COLLECTED).map(report => (
                 <Verdict key={generationKey(report)} report={report} told={told} />
@@ -74,7 +74,7 @@ export const Ledger = memo(function Ledger(told: Shown) {
   )
 })
 
-function Live({ group, word }: { group: LiveStorages; word: string }) {
+function LiveGroup({ group, word }: { group: LiveStorages; word: string }) {
   const { name, generation, storages, open } = group
   return (
     <tr>
@@ -163,7 +163,7 @@ function RetainerLine({ retainer, root }: { retainer: Retainer; root: string }) 
   const { what, location, path } = retainer
   return (
     <li>
-      <span class="retainer">{what}</span> {location && <Place at={location} root={root} />}
+      <span class="retainer">{what}</span> {location && <SourceLink at={location} root={root} />}
       {path && path.length > 0 && (
         <ol class="path">
           {path.map((part, i) => (

@@ -19,7 +19,7 @@ export function Now({ told, ahead, act }: { told: Snapshot; ahead: number; act: 
   return (
     <section class={`panel now ${progress ? 'running' : ''}`} aria-labelledby="now">
       {progress ? (
-        <Running told={told} progress={progress} ahead={ahead} act={act} />
+        <RunningReload told={told} progress={progress} ahead={ahead} act={act} />
       ) : last ? (
         <Last report={last} told={told} />
       ) : (
@@ -33,7 +33,17 @@ export function Now({ told, ahead, act }: { told: Snapshot; ahead: number; act: 
   )
 }
 
-function Running({ told, progress, ahead, act }: { told: Snapshot; progress: Progress; ahead: number; act: Act }) {
+function RunningReload({
+  told,
+  progress,
+  ahead,
+  act
+}: {
+  told: Snapshot
+  progress: Progress
+  ahead: number
+  act: Act
+}) {
   const now = useNow(true, ahead)
   const { step, providers, since, began } = progress
   const who = providers.map(({ name, generation }) => `${name} ${generation}`).join(', ')

@@ -3,7 +3,13 @@ import type { Location } from '../../report/script.ts'
 import { shorten } from './format.ts'
 
 /** A file, a line and a column, or a file alone. */
-export function Place({ at, root }: { at: Location | { file: string; line?: number; column?: number }; root: string }) {
+export function SourceLink({
+  at,
+  root
+}: {
+  at: Location | { file: string; line?: number; column?: number }
+  root: string
+}) {
   const place = [shorten(at.file, root), at.line].filter(part => part !== undefined).join(':')
   return (
     <button type="button" class="place" title={`Open ${place} in the editor`} onClick={() => openInEditor(at)}>

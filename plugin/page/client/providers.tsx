@@ -3,7 +3,7 @@ import type { FiberNode, Snapshot } from '../server/protocol.ts'
 import type { Act } from './state.ts'
 import { whole } from './format.ts'
 import { memo } from './memo.ts'
-import { Place } from './place.tsx'
+import { SourceLink } from './place.tsx'
 
 /** How many nodes are shown; more than that nobody reads. */
 const SHOWN = 400
@@ -16,7 +16,7 @@ interface Shown extends Pick<Snapshot, 'fibers' | 'root' | 'entry'> {
 }
 
 /** The tree, with what can be done to a provider. */
-export const Providers = memo(function Providers(shown: Shown) {
+export const ProviderPanel = memo(function ProviderPanel(shown: Shown) {
   const { fibers, state } = shown
   const counted = count(fibers)
   const room = { left: SHOWN }
@@ -87,7 +87,7 @@ function Node({ node, shown }: { node: FiberNode; shown: Shown }) {
       {others.length > 0 && <span class="services dim">{others.join(' ')}</span>}
       {isDirty && <span class="state kept">its newest content does not run</span>}
       <span class="node-end">
-        {module !== undefined && <Place at={{ file: module }} root={root} />}
+        {module !== undefined && <SourceLink at={{ file: module }} root={root} />}
         {module !== undefined && (
           <button
             type="button"

@@ -5,7 +5,7 @@ import type { Snapshot } from '../server/protocol.ts'
 import { ErrorBlock } from './error-block.tsx'
 import { duration, generationOf, plural, shorten, timeOfDay, whole } from './format.ts'
 import { memo } from './memo.ts'
-import { Place } from './place.tsx'
+import { SourceLink } from './place.tsx'
 import { StepBar, STEPS, totalOf } from './steps.tsx'
 
 /** How many rows are shown at first, and how many more at a time. */
@@ -100,7 +100,7 @@ function Details({ id, report, root }: { id: string; report: ReloadReport; root:
         <dt>cause</dt>
         <dd class="places">
           {cause.map(file => (
-            <Place key={file} at={{ file }} root={root} />
+            <SourceLink key={file} at={{ file }} root={root} />
           ))}
         </dd>
         {STEPS.filter(step => ms[step] !== undefined).map(step => (

@@ -56,11 +56,11 @@ export function servePage({ base, server }: Pick<ResolvedConfig, 'base' | 'serve
       return void response.end()
     }
     const name = local.slice(root.length + PAGE.length + 1) || 'index.html'
-    void answer(name, request, response).catch(pass)
+    void serveAsset(name, request, response).catch(pass)
   }
 }
 
-async function answer(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function serveAsset(name: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
   assets ??= load()
   try {
     send((await assets).get(name), request, response)
