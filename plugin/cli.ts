@@ -5,7 +5,9 @@ import { cac } from 'cac'
 import colors from 'picocolors'
 import { numberOf, textOf } from './cli/options.ts'
 import { progressBar } from './cli/progress.ts'
-import { askWhy } from './cli/why-client.ts'
+import { addressOf } from './cli/server.ts'
+import { askStatus } from './cli/status.ts'
+import { askWhy } from './cli/why.ts'
 import { whyLine } from './report/report.ts'
 import { runSoak, soakTable } from './soak/start.ts'
 
@@ -13,6 +15,10 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 
 const cli = cac('harness-hmr')
 const print = (text: string) => process.stdout.write(`${text}\n`)
+const URL_OPTION = [
+  '--url <url>',
+  'the address of the dev server, with its base (default: the one that runs here)'
+] as const
 /** Ctrl-C. */
 const interrupted = new AbortController()
 
@@ -55,16 +61,38 @@ cli
 
 cli
   .command('why', 'ask a running dev server what keeps the generations that are not collected')
-  .option('--url <url>', 'the address of the dev server, with its base', { default: 'http://localhost:5173/' })
+  .option(...URL_OPTION)
   .option('--json', 'print one JSON object')
   .action(async (options: Record<string, unknown>) => {
     const bar = progressBar(process.stderr)
-    const { root, whys } = await askWhy(textOf(options, 'url')!, {
+    const { root, whys } = await askWhy(addressOf(textOf(options, 'url'), process.cwd()), {
       signal: interrupted.signal,
       progress: ({ stage, fraction }) => bar.show(stage, fraction)
     }).finally(() => bar.clear())
     if (options['json']) print(JSON.stringify({ type: 'whys', root, whys }))
     else print(whys.length > 0 ? whys.map(report => whyLine(report, root)).join('\n') : colors.green('nothing is kept'))
+  })
+
+const asked = async (options: Record<string, unknown>, wait: boolean) => {
+  const status = await askStatus(addressOf(textOf(options, 'url'), process.cwd()), { signal: interrupted.signal, wait })
+  // The newest content does not run.
+  if (!status.live) process.exitCode = 1
+  return status
+}
+
+cli
+  .command('status', 'print as JSON what a running dev server does, and whether the newest content runs')
+  .option(...URL_OPTION)
+  .action(async (options: Record<string, unknown>) => print(JSON.stringify(await asked(options, false), null, 2)))
+
+cli
+  .command('last', 'print the report of the last reload as JSON')
+  .option(...URL_OPTION)
+  .option('--wait', 'look at the files first, and wait until what was saved is reloaded')
+  .example('  harness-hmr last --wait')
+  .action(async (options: Record<string, unknown>) => {
+    const { last, live, error, retained } = await asked(options, options['wait'] === true)
+    print(JSON.stringify({ live, ...(error ? { error } : undefined), last, retained }, null, 2))
   })
 
 cli.help().version(version)

@@ -2,7 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocketServer } from 'ws'
-import { createApp, type App } from './app.ts'
+import { createApp, createFolder, type App } from './app.ts'
+import { leaveNote } from '../plugin/vite/address.ts'
 import { builtPackage, run } from './built.ts'
 import { bump } from './field-fixture.ts'
 
@@ -18,7 +19,7 @@ describe('the command', () => {
     })
     const help = await harness('--help')
     expect(help.code).toBe(0)
-    expect(help.stdout).toMatch(/\n {2}soak {2}.*\n {2}why {3}/)
+    expect(help.stdout).toMatch(/\n {2}soak {4}.*\n {2}why {5}.*\n {2}status {2}.*\n {2}last {4}/)
     const soak = await harness('soak', '--help')
     expect(soak.code).toBe(0)
     expect(soak.stdout).toContain('--max-heap-slope <bytes>')
@@ -115,6 +116,61 @@ describe('harness-hmr why', () => {
     const nowhere = await harness('why', '--url', `http://127.0.0.1:${port}`)
     expect(nowhere).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(none) })
   }, 30_000)
+})
+
+describe('harness-hmr status and last', () => {
+  const ask = async (cwd: string, ...args: string[]) => {
+    const { code, stdout, stderr } = await run([cli, ...args], cwd).ended
+    return { code, told: stdout ? JSON.parse(stdout) : stderr }
+  }
+
+  test('find the server of the project that they are called in, and say whether the newest content runs', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    expect(await ask(join(app.root, 'node_modules'), 'status')).toMatchObject({
+      code: 0,
+      told: { type: 'status', root: app.root, live: true, state: 'running', dirty: [], last: null }
+    })
+    expect(await ask(app.root, 'last')).toEqual({ code: 0, told: { live: true, last: null, retained: [] } })
+    await app.edit('agents.ts', bump)
+    expect(await ask(app.root, 'last')).toMatchObject({ code: 0, told: { live: true, last: { outcome: 'reloaded' } } })
+    await app.edit('agents.ts', source => `${source}\nthrow new Error('broken')`)
+    const file = join(app.root, 'agents.ts')
+    expect(await ask(app.root, 'last')).toMatchObject({
+      code: 1,
+      told: { live: false, last: { outcome: 'kept', error: { message: 'broken', location: { file } } } }
+    })
+    expect(await ask(app.root, 'status')).toMatchObject({ code: 1, told: { live: false, dirty: [file] } })
+    await app.server.close()
+    expect(await ask(app.root, 'status')).toEqual({
+      code: 1,
+      told: 'error no dev server with harness-hmr runs here. Start it, or give its address by --url\n'
+    })
+  }, 60_000)
+
+  test('`--wait` tells the outcome of a save, also when no watcher has told it', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    await app.server.watcher.close()
+    for (const version of [2, 3]) {
+      app.write('agents.ts', files['agents.ts'].replace('version = 1', `version = ${version}`))
+      expect(await ask(app.root, 'last', '--wait')).toMatchObject({
+        code: 0,
+        told: { live: true, last: { id: version - 1, outcome: 'reloaded' } }
+      })
+    }
+  }, 60_000)
+
+  test('ask to choose where several run', async () => {
+    const root = createFolder({})
+    const notes = ['http://localhost:5173/', 'http://localhost:5174/'].map((url, i) =>
+      leaveNote(join(root, `${i}`), url)
+    )
+    onTestFinished(() => notes.forEach(take => take()))
+    const { code, told } = await ask(root, 'status')
+    expect(code).toBe(1)
+    expect(told).toMatch(/^error several dev servers run here: .*5173\/ \(.*5174\/ \(.*Choose one by --url\n$/)
+  })
 })
 
 test('harness-hmr/testing proves in any runner that a provider is released', async () => {

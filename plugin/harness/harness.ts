@@ -221,6 +221,14 @@ export class Harness {
     return this.#work
   }
 
+  /** Resolves when what is on disk was looked at, also what no watcher has told yet, and the reloads for it have ended. */
+  async settle(): Promise<void> {
+    const { host } = this.running ?? {}
+    const stale = host?.modules().filter(id => host.isStale(id)) ?? []
+    for (const file of new Set(stale.map(id => cleanUrl(id)))) this.changed(file)
+    for (let work: Promise<void> | undefined; work !== this.#work;) await (work = this.#work)
+  }
+
   /** Disposes the harness after the reload that runs now, which waits for nothing any more. */
   stop(): Promise<void> {
     this.#stopped.abort(new Error('the harness stops'))

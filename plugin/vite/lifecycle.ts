@@ -9,12 +9,14 @@ import {
   type ViteDevServer
 } from 'vite'
 import { ConfigSaves } from './config-saves.ts'
+import { setImmediate } from '../guard/clock.ts'
 import { Harness } from '../harness/harness.ts'
 import { jsonLines, wantsJson } from '../report/json-lines.ts'
 import type { resolveOptions } from '../options.ts'
 import { attachPage, pageUrl } from '../page/server/page.ts'
 import { addShortcuts } from './shortcuts.ts'
 import { onInterrupt } from './signals.ts'
+import { leaveNote } from './address.ts'
 import { warningsFor } from './requirements.ts'
 import { terminal } from '../report/terminal.ts'
 import { TsconfigSaves } from './tsconfig-saves.ts'
@@ -65,6 +67,7 @@ export class Lifecycle {
   readonly #watching: Promise<unknown>
   readonly #closed: () => void
   #stopListening = () => {}
+  #takeNote = () => {}
   #isListening = false
   #closing: Promise<void> | undefined
 
@@ -127,13 +130,21 @@ export class Lifecycle {
     // Without a server of our own, signals are not ours either.
     if (this.#server.httpServer) this.#stopListening = onInterrupt(() => this.#server.close())
     this.#saves.start()
+    // Vite knows its address right after its own listener, which comes after ours.
+    setImmediate(() => this.#leaveNote())
     void this.harness.start(this.#watching)
+  }
+
+  #leaveNote(): void {
+    const url = this.#server.resolvedUrls?.local[0]
+    if (url && !this.#closing) this.#takeNote = leaveNote(this.#server.config.root, url)
   }
 
   async #close(): Promise<void> {
     this.#saves.stop()
     this.#tsconfigs.stop()
     this.#detachPage()
+    this.#takeNote()
     await this.harness.stop()
     this.#closed()
     // Last: until then a second Ctrl-C is ours.

@@ -238,6 +238,9 @@ async function obey(command: Command, harness: Harness): Promise<string> {
     case 'abandon':
       if (!harness.abandon()) throw new Error('no drain runs')
       return 'the reload goes on without the drain'
+    case 'settle':
+      await harness.settle()
+      return 'settled'
     default:
       throw new Error(`there is no command "${String((command satisfies never as { do?: unknown }).do)}"`)
   }

@@ -132,6 +132,7 @@ export type Command =
   | { do: 'audit' }
   | { do: 'why'; module?: string; generation?: number }
   | { do: 'abandon' }
+  | { do: 'settle' }
 
 /** A command with the number that its answer has too. */
 export type NumberedCommand = Command & { id: number }
