@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { cac } from 'cac'
 import colors from 'picocolors'
-import { numberOf, textOf } from './cli/options.ts'
+import { numberOf, pathOf, textOf } from './cli/options.ts'
 import { progressBar } from './cli/progress.ts'
 import { addressOf } from './cli/server.ts'
 import { askStatus } from './cli/status.ts'
@@ -41,9 +41,9 @@ cli
   .action(async (options: Record<string, unknown>) => {
     const soaked = {
       root: textOf(options, 'root'),
-      entry: textOf(options, 'entry'),
+      entry: pathOf(options, 'entry'),
       config: textOf(options, 'config'),
-      file: textOf(options, 'reload', 'the file to reload'),
+      file: pathOf(options, 'reload', 'the file to reload'),
       times: numberOf(options, 'times', { least: 1, isWhole: true }),
       pause: numberOf(options, 'pause', { least: 0 }),
       maxHeapSlope: numberOf(options, 'maxHeapSlope', { least: 0 }),

@@ -61,6 +61,17 @@ describe('a soak', () => {
     expect(code).toBe(0)
   }, 60_000)
 
+  test("takes paths from the working directory where the config has another root, and from Vite's root", async () => {
+    const root = createFolder({ ...files(), 'vite.config.ts': `export default { root: 'src' }` })
+    const { outcomes } = await report(root, 1, '--max-boundary-ratio', '9')
+    expect(outcomes).toEqual({ reloaded: 1 })
+    const { stdout } = await run(
+      [cli, 'soak', '--entry', 'harness.ts', '--reload', 'providers/agents.ts', '--times', '1', '--json'],
+      root
+    ).ended
+    expect(JSON.parse(stdout)).toMatchObject({ outcomes: { reloaded: 1 } })
+  }, 60_000)
+
   // With V8's cache of compiled code it would grow by about 200 kB a reload.
   test('of a module with 300 functions is flat', async () => {
     const many = Array.from({ length: 300 }, (_, i) => `export function f${i}(x: number) { return x * ${i} + ${i} }`)

@@ -1,4 +1,6 @@
-/** What the command takes as an option's value. Pure. */
+/** What the command takes as an option's value. */
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 
 type Parsed = Record<string, unknown>
 
@@ -33,4 +35,13 @@ export function numberOf(
   if (number >= least && (!isWhole || Number.isSafeInteger(number))) return number
   const takes = `${isWhole ? 'a whole number' : 'a number'} of ${least} or more`
   throw new Error(`option "${flag(name)}" takes ${takes}, got ${JSON.stringify(value)}`)
+}
+
+/** An option as a path: what is there from the working directory, else what it was given as, to be found from Vite's root. */
+export function pathOf(options: Parsed, name: string, needed: string): string
+export function pathOf(options: Parsed, name: string): string | undefined
+export function pathOf(options: Parsed, name: string, needed?: string): string | undefined {
+  const text = needed === undefined ? textOf(options, name) : textOf(options, name, needed)
+  const here = text === undefined ? undefined : resolve(text)
+  return here !== undefined && existsSync(here) ? here : text
 }
