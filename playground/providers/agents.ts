@@ -1,4 +1,5 @@
 import { Service, type Context } from 'cordis'
+import { tell } from '../listeners.ts'
 import { Initiators } from './agents/initiators.ts'
 import type { Session } from './sessions.ts'
 
@@ -122,6 +123,11 @@ export class AgentRegistry {
     return this.initiators.require()
   }
 
+  /** `"open"`, `"closed"` while boundaries are refused and those that are open drain, `"disposed"` after. */
+  get initiatorState(): Initiators['state'] {
+    return this.initiators.state
+  }
+
   /**
    * Runs `operation` with `agent` as its initiator and returns exactly what it returns; a Promise keeps the boundary open.
    * @throws while the registry closes, and after.
@@ -137,18 +143,19 @@ export class AgentRegistry {
 
   /**
    * Lists a live agent until the caller's fiber, or the returned effect, is disposed.
-   * @throws when an agent of that id is listed.
+   * @throws when an agent of that id is listed, and when its session has another id.
    */
   register(agent: Agent): () => unknown {
     const { ctx, live } = this
     return ctx.effect(() => {
+      if (agent.id !== agent.session.id) throw new Error(`agent "${agent.id}": its session is "${agent.session.id}"`)
       if (live.has(agent.id)) throw new Error(`agent "${agent.id}" is already registered`)
       live.set(agent.id, agent)
-      announce(ctx, 'agent/created', agent)
+      tell(ctx, agent, 'agent/created', { agent }, `agent "${agent.id}"`)
       return () => {
         if (live.get(agent.id) !== agent) return
         live.delete(agent.id)
-        announce(ctx, 'agent/disposed', agent)
+        tell(ctx, agent, 'agent/disposed', { agent }, `agent "${agent.id}"`)
       }
     }, `agents.register("${agent.id}")`)
   }
@@ -188,14 +195,6 @@ export class AgentRegistry {
   private requireFactory(): AgentFactory {
     if (!this.factory) throw new Error('no agent factory is registered: is the agent loop active?')
     return this.factory
-  }
-}
-
-function announce(ctx: Context, name: 'agent/created' | 'agent/disposed', agent: Agent): void {
-  try {
-    ctx.emit(agent, name, { agent })
-  } catch (error) {
-    ctx.logger.warn(`agent "${agent.id}": a listener of ${name} failed: ${String(error)}`)
   }
 }
 

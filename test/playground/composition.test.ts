@@ -161,7 +161,7 @@ describe('with the registry missing', () => {
     await ctx.plugin(RollCall)
     const told = problems.map(problem => /"(\w+)" is inactive/.exec(problem)![1]!)
     expect(told.toSorted()).toEqual([
-      'AgentExecution',
+      'AgentExecutionProvider',
       'AgentLoop',
       'BasicTools',
       'HostTransport',

@@ -9,6 +9,11 @@ const isUnloading = ({ state }: { state: number }): boolean => state === 5
 export class Initiators {
   private readonly scope = new BoundaryScope<Agent>({ name: 'agent initiator scope', label: agent => agent.id })
 
+  /** Whether boundaries can be opened, and read. */
+  get state(): BoundaryScope<Agent>['state'] {
+    return this.scope.state
+  }
+
   /** The agent whose boundary the caller runs in, if any. */
   current(): Agent | undefined {
     return this.scope.current()
