@@ -1,5 +1,6 @@
 import type { Context } from 'cordis'
 import { BoundaryScope } from 'harness-hmr/scope'
+import { closeOnUnload } from '../fibers.ts'
 import type { Agent, AgentRegistry } from './agents.ts'
 
 /** The frame of the RFC's first version: what is current while an agent executes. */
@@ -57,9 +58,9 @@ export class AgentExecutionProvider implements AgentExecutionService {
       this.endedAlone = this.agents.initiatorState === 'open'
     }
     ctx.effect(function* () {
+      yield closeOnUnload(ctx, () => given.close())
       yield end
       yield provide()
-      yield () => given.close()
     }, 'agentExecution.lifecycle()')
   }
 

@@ -5,10 +5,11 @@ import { LoopAgent } from './agent-loop/agent.ts'
 import { endChildrenOf, isRetired, isWanted } from './agent-loop/children.ts'
 import { Driver, type DriverHost } from './agent-loop/driver.ts'
 import { Arrivals, unlessAborted } from './agent-loop/arrivals.ts'
-import { contributors, dependsOn, isUnloading, isWithin } from './agent-loop/fibers.ts'
+import { contributors, dependsOn } from './agent-loop/fibers.ts'
 import { Progress } from './agent-loop/progress.ts'
 import { runLoop, type AgentDelta, type Loop } from './agent-loop/run-loop.ts'
 import type { BeforeReload } from '../events.ts'
+import { isUnloading, isWithin } from '../fibers.ts'
 import { callAll, tell, textOf } from '../listeners.ts'
 import type { Agent, AgentFactory, CreateOptions, ResumeOptions } from './agents.ts'
 import type { Session } from './sessions.ts'
@@ -137,7 +138,7 @@ export class AgentLoop implements AgentFactory {
 
   /** Sets the agent up in a scope of its own, puts it on record, and drives it. */
   private arrive(owner: Context, session: Session, setup: CreateOptions['setup'], record: () => void): Promise<Agent> {
-    const agent = new LoopAgent(session, () => this.currentDriver())
+    const agent = new LoopAgent(session, () => this.limit())
     return this.arrivals.begin(agent.id, async over => {
       let scope: Fiber | undefined
       try {
@@ -205,8 +206,13 @@ export class AgentLoop implements AgentFactory {
     return this.driving.run(driver, () => this.services.agents.withInitiator(agent, run))
   }
 
-  private currentDriver(): Driver | undefined {
-    return this.driving.state === 'disposed' ? undefined : this.driving.current()
+  /**
+   * When those who wait for an answer have to give up: whoever waits in a drive, when it is stopped for good; in any other
+   * boundary, when the registry closes. The answer comes only after, and the teardown waits for them.
+   */
+  private limit(): AbortSignal | undefined {
+    const { driving, services } = this
+    return (driving.state === 'disposed' ? undefined : driving.current()?.stopped) ?? services.agents.closing
   }
 
   private async beforeStep(agent: Agent, signal: AbortSignal): Promise<void> {

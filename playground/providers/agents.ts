@@ -1,4 +1,5 @@
 import { Service, type Context } from 'cordis'
+import { closeOnUnload } from '../fibers.ts'
 import { tell } from '../listeners.ts'
 import { Initiators } from './agents/initiators.ts'
 import type { Session } from './sessions.ts'
@@ -100,7 +101,7 @@ export class AgentRegistry {
     ctx.accessor('agent', { get: () => undefined })
     // Disposed from the last to the first, each awaited: close, remove the service (dependents drain), drain, disable.
     ctx.effect(function* () {
-      yield initiators.closeOnUnload(ctx)
+      yield closeOnUnload(ctx, () => initiators.close())
       yield () => initiators.dispose()
       yield provide()
       yield () => initiators.close()
@@ -121,6 +122,11 @@ export class AgentRegistry {
    */
   requireInitiator(): Agent {
     return this.initiators.require()
+  }
+
+  /** Aborts when the registry closes, for those who wait in a boundary for what comes only after its drain; none outside. */
+  get closing(): AbortSignal | undefined {
+    return this.initiators.closing
   }
 
   /** `"open"`, `"closed"` while boundaries are refused and those that are open drain, `"disposed"` after. */

@@ -14,13 +14,13 @@ export class LoopAgent implements Agent {
   finish: () => unknown = () => {}
   /** Nobody's unload ends the agent any more. */
   leave: () => unknown = () => {}
-  private readonly drivenBy: () => Driver | undefined
+  private readonly limit: () => AbortSignal | undefined
 
-  /** `drivenBy` says in whose drive the caller is. */
-  constructor(session: Session, drivenBy: () => Driver | undefined) {
+  /** `limit` is how long its caller may wait for what comes only after a teardown. */
+  constructor(session: Session, limit: () => AbortSignal | undefined) {
     this.id = session.id
     this.session = session
-    this.drivenBy = drivenBy
+    this.limit = limit
   }
 
   get parent(): ParentRequest | undefined {
@@ -45,8 +45,7 @@ export class LoopAgent implements Agent {
 
   answer(promptId: string, signal?: AbortSignal): Promise<string> {
     return new Promise((resolve, reject) => {
-      // A drive that is stopped for good cannot wait for what its loop gives only after.
-      const signals = [signal, this.drivenBy()?.stopped].filter(signal => signal !== undefined)
+      const signals = [signal, this.limit()].filter(signal => signal !== undefined)
       const waiter = { promptId, resolve, reject, signals }
       const end = this.session.events.find(event => isEndOf(event, promptId))
       if (end) settle(waiter, end)

@@ -9,15 +9,6 @@ export function dependsOn(fiber: Fiber, services: readonly string[], seen = new 
   )
 }
 
-/** `FiberState.UNLOADING`: the enum is ambient and const, so that its members cannot be imported. */
-export const isUnloading = ({ state }: { state: number }): boolean => state === 5
-
-/** Whether `fiber` ends with `ancestor`: it is the same one or beneath it. */
-export function isWithin(fiber: Fiber, ancestor: Fiber): boolean {
-  for (; fiber !== ancestor; fiber = fiber.parent.fiber) if (fiber.parent.fiber === fiber) return false
-  return true
-}
-
 /** They start with the same services as the loop: without this wait a resumed agent could miss its tool by a tick. */
 export async function contributors(ctx: Context): Promise<void> {
   const fibers = [...ctx.registry.values()].flatMap(runtime => [...runtime.fibers])
