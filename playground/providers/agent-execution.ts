@@ -1,6 +1,6 @@
 import type { Context } from 'cordis'
 import { BoundaryScope } from 'harness-hmr/scope'
-import { closeOnUnload } from '../fibers.ts'
+import { closeOnUnload, letGo } from '../unload.ts'
 import type { Agent, AgentRegistry } from './agents.ts'
 
 /** The frame of the RFC's first version: what is current while an agent executes. */
@@ -52,13 +52,17 @@ export class AgentExecutionProvider implements AgentExecutionService {
   constructor(ctx: Context) {
     this.agents = ctx.agents
     const { given } = this
+    const close = () => {
+      given.close()
+      letGo(given)
+    }
     const provide = () => ctx.reflect.provide('agentExecution', this)
     const end = async () => {
       await given.dispose()
       this.endedAlone = this.agents.initiatorState === 'open'
     }
     ctx.effect(function* () {
-      yield closeOnUnload(ctx, () => given.close())
+      yield* closeOnUnload(ctx, close)
       yield end
       yield provide()
     }, 'agentExecution.lifecycle()')

@@ -9,8 +9,8 @@ import { contributors, dependsOn } from './agent-loop/fibers.ts'
 import { Progress } from './agent-loop/progress.ts'
 import { runLoop, type AgentDelta, type Loop } from './agent-loop/run-loop.ts'
 import type { BeforeReload } from '../events.ts'
-import { isUnloading, isWithin } from '../fibers.ts'
 import { callAll, tell, textOf } from '../listeners.ts'
+import { closeOnUnload, isUnloading, isWithin, letGo } from '../unload.ts'
 import type { Agent, AgentFactory, CreateOptions, ResumeOptions } from './agents.ts'
 import type { Session } from './sessions.ts'
 
@@ -67,10 +67,9 @@ export class AgentLoop implements AgentFactory {
     const { driving } = this
     const install = () => [ctx.reflect.provide('agentLoop', this), agents.setFactory(this)] as const
     // At the very start of the unload: nothing may arrive between that and the end of what has arrived.
-    ctx.on('internal/status', fiber => {
-      if (fiber === ctx.fiber && isUnloading(fiber)) this.stop()
-    })
+    const stop = () => this.stop()
     ctx.effect(function* () {
+      yield* closeOnUnload(ctx, stop)
       yield () => driving.dispose()
       yield* install()
     }, 'agentLoop.lifecycle()')
@@ -109,7 +108,7 @@ export class AgentLoop implements AgentFactory {
   /** Stops every driver at its next step boundary, and what still runs when `signal` aborts. Resolves when all have stopped. */
   async park(signal?: AbortSignal): Promise<void> {
     this.parked = true
-    const own = this.driving.current()
+    const own = this.currentDriver()
     const others = [...this.drivers.values()].filter(driver => driver !== own)
     const cut = () => this.drivers.forEach(driver => driver.cut())
     for (const driver of this.drivers.values()) driver.park()
@@ -134,6 +133,7 @@ export class AgentLoop implements AgentFactory {
     this.stopped = true
     this.arrivals.giveUp(new Error('agent loop is stopped'))
     for (const driver of this.drivers.values()) driver.stop()
+    letGo(this.driving)
   }
 
   /** Sets the agent up in a scope of its own, puts it on record, and drives it. */
@@ -211,8 +211,11 @@ export class AgentLoop implements AgentFactory {
    * boundary, when the registry closes. The answer comes only after, and the teardown waits for them.
    */
   private limit(): AbortSignal | undefined {
-    const { driving, services } = this
-    return (driving.state === 'disposed' ? undefined : driving.current()?.stopped) ?? services.agents.closing
+    return this.currentDriver()?.stopped ?? this.services.agents.closing
+  }
+
+  private currentDriver(): Driver | undefined {
+    return this.driving.state === 'disposed' ? undefined : this.driving.current()
   }
 
   private async beforeStep(agent: Agent, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import { Service, type Context } from 'cordis'
-import { closeOnUnload } from '../fibers.ts'
+import { closeOnUnload } from '../unload.ts'
 import { tell } from '../listeners.ts'
 import { Initiators } from './agents/initiators.ts'
 import type { Session } from './sessions.ts'
@@ -101,7 +101,7 @@ export class AgentRegistry {
     ctx.accessor('agent', { get: () => undefined })
     // Disposed from the last to the first, each awaited: close, remove the service (dependents drain), drain, disable.
     ctx.effect(function* () {
-      yield closeOnUnload(ctx, () => initiators.close())
+      yield* closeOnUnload(ctx, () => initiators.close())
       yield () => initiators.dispose()
       yield provide()
       yield () => initiators.close()

@@ -1,4 +1,5 @@
 import { BoundaryScope } from 'harness-hmr/scope'
+import { letGo } from '../../unload.ts'
 import type { Agent } from '../agents.ts'
 
 /** The initiating agent of an asynchronous operation: the carrier behind `ctx.agents` (RFC, "Decision"). */
@@ -36,9 +37,10 @@ export class Initiators {
     return this.scope.run(agent, operation)
   }
 
-  /** New boundaries are refused from now on. */
+  /** New boundaries are refused from now on, and those of the caller are not waited for. */
   close(): void {
     this.scope.close()
+    letGo(this.scope)
     this.closed.abort(new Error('agent initiator scope is disposed'))
   }
 
