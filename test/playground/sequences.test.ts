@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
 import { test } from 'vitest'
 import { promptly } from '../promptly.ts'
-import { action, ending, expectOneEndEach, Sequence } from './sequences.ts'
+import { action, ending } from './sequence-actions.ts'
+import { expectOneEndEach, Sequence } from './sequences.ts'
 
 const { RANDOM_RUNS, RANDOM_SEED, RANDOM_PATH } = process.env
 
