@@ -13,7 +13,10 @@ export interface ParentRequest {
 /** A prompt that is on record. */
 export interface PromptReceipt {
   promptId: string
-  /** Waits for the answer, across reloads; rejects when the turn failed or was cancelled, and when `signal` aborts. */
+  /**
+   * Waits for the answer, across reloads; rejects when the turn failed or was cancelled, and when `signal` aborts. Within a
+   * drive or another boundary it rejects when that is to end first: what tears it down waits for it.
+   */
   answer(signal?: AbortSignal): Promise<string>
 }
 
@@ -64,7 +67,7 @@ export interface ResumeOptions {
   setup?: CreateOptions['setup']
 }
 
-/** Creates agents for the registry; `owner` is the context that asked. */
+/** Creates agents for the registry; `owner` is the context that asked, whose unload ends the agent. */
 export interface AgentFactory {
   createAgent(owner: Context, options: CreateOptions): Promise<Agent>
   resume(owner: Context, options: ResumeOptions): Promise<Agent>
@@ -188,7 +191,10 @@ export class AgentRegistry {
     }, 'agents.setFactory()')
   }
 
-  /** Creates an agent and its session; rejects when no loop has registered a factory. */
+  /**
+   * Creates an agent and its session; rejects when no loop has registered a factory. The unload of the caller ends the agent,
+   * whose session can be resumed.
+   */
   async create(options: CreateOptions = {}): Promise<Agent> {
     return this.requireFactory().createAgent(this.ctx, options)
   }

@@ -53,7 +53,8 @@ export class Sequence {
       parameters: parameters('who', 'text'),
       execute: async ({ agent, args }) => {
         const other = harness.root.agents.get(String(args.who))
-        if (!other || other === agent) return 'nobody to ask'
+        // Nor does a child ask whoever waits for it.
+        if (!other || agent!.id.startsWith(other.id)) return 'nobody to ask'
         return other.prompt(String(args.text)).answer()
       }
     })
