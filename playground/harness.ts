@@ -1,5 +1,5 @@
 import type { Context } from 'cordis'
-import { AgentExecution } from './providers/agent-execution.ts'
+import { AgentExecutionProvider } from './providers/agent-execution.ts'
 import { AgentLoop } from './providers/agent-loop.ts'
 import { AgentRegistry } from './providers/agents.ts'
 import { BasicTools } from './providers/basic-tools.ts'
@@ -67,7 +67,7 @@ export default async function harness(ctx: Context, config: HarnessConfig = {}):
   ctx.plugin(BasicTools)
   ctx.plugin(JobPool)
   ctx.plugin(JobTools)
-  ctx.plugin(AgentExecution)
+  ctx.plugin(AgentExecutionProvider)
   ctx.plugin(HostTransport, { deliver })
   ctx.plugin(AgentLoop)
   if (editable) {

@@ -1,13 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { Service, type Context, type Fiber } from 'cordis'
+import { Service, type Context, type Events, type Fiber } from 'cordis'
 import { BoundaryScope } from 'harness-hmr/scope'
 import { LoopAgent } from './agent-loop/agent.ts'
 import { endChildrenOf, isRetired, isWanted } from './agent-loop/children.ts'
-import { Driver } from './agent-loop/driver.ts'
+import { Driver, type DriverHost } from './agent-loop/driver.ts'
+import { Arrivals, unlessAborted } from './agent-loop/arrivals.ts'
 import { contributors, dependsOn } from './agent-loop/fibers.ts'
 import { Progress } from './agent-loop/progress.ts'
 import { runLoop, type AgentDelta, type Loop } from './agent-loop/run-loop.ts'
 import type { BeforeReload } from '../events.ts'
+import { callAll, tell, textOf } from '../listeners.ts'
+import { closeOnUnload, isUnloading, isWithin, letGo } from '../unload.ts'
 import type { Agent, AgentFactory, CreateOptions, ResumeOptions } from './agents.ts'
 import type { Session } from './sessions.ts'
 
@@ -27,9 +30,6 @@ declare module 'cordis' {
   }
 }
 
-/** `FiberState.UNLOADING`: the enum is ambient and const, so that its members cannot be imported. */
-const isUnloading = ({ state }: { state: number }): boolean => state === 5
-
 /** Creates, resumes and drives agents (`ctx.agentLoop`); every agent on record that has not ended is driven. */
 export class AgentLoop implements AgentFactory {
   static inject = ['agents', 'sessions', 'tools', 'prompt', 'llm']
@@ -39,7 +39,11 @@ export class AgentLoop implements AgentFactory {
   private readonly drivers = new Map<Agent, Driver>()
   /** Which drivers an operation belongs to: one that ends its own loop, or was asked to by a child, is not waited for. */
   private readonly driving = new BoundaryScope<Driver>({ name: 'agent driver scope', label: driver => driver.agent.id })
-  private readonly arriving = new Map<string, Promise<Agent>>()
+  private readonly arrivals = new Arrivals()
+  private readonly host: DriverHost = {
+    drive: driver => this.drive(driver),
+    tell: ({ agent }, is) => this.tell(`agent/${is}`, { agent })
+  }
   private parked = false
   private stopped = false
 
@@ -54,8 +58,8 @@ export class AgentLoop implements AgentFactory {
       prompt,
       llm,
       driverOf: agent => this.drivers.get(agent)!,
-      emit: (agent, delta) => this.tell(agent, () => ctx.emit(agent, 'agent/delta', { agent, ...delta })),
-      beforeStep: (agent, signal) => ctx.parallel(agent, 'agent/step', { agent, signal })
+      emit: (agent, delta) => this.tell('agent/delta', { agent, ...delta }),
+      beforeStep: (agent, signal) => this.beforeStep(agent, signal)
     }
     ctx.on('harness-hmr/before-reload', event => this.beforeReload(event))
     ctx.on('harness-hmr/after-reload', () => this.go())
@@ -63,10 +67,9 @@ export class AgentLoop implements AgentFactory {
     const { driving } = this
     const install = () => [ctx.reflect.provide('agentLoop', this), agents.setFactory(this)] as const
     // At the very start of the unload: nothing may arrive between that and the end of what has arrived.
-    ctx.on('internal/status', fiber => {
-      if (fiber === ctx.fiber && isUnloading(fiber)) this.stop()
-    })
+    const stop = () => this.stop()
     ctx.effect(function* () {
+      yield* closeOnUnload(ctx, stop)
       yield () => driving.dispose()
       yield* install()
     }, 'agentLoop.lifecycle()')
@@ -85,27 +88,27 @@ export class AgentLoop implements AgentFactory {
     }
   }
 
-  async createAgent(_owner: Context, { id = randomUUID(), parent, cwd, setup }: CreateOptions): Promise<Agent> {
+  async createAgent(owner: Context, { id = randomUUID(), parent, cwd, setup }: CreateOptions): Promise<Agent> {
     const { sessions } = this.services
     const session = sessions.create(id)
-    return this.arrive(session, setup, () => {
+    return this.arrive(owner, session, setup, () => {
       if (parent && !isWanted(sessions, parent)) throw new Error(`agent "${id}": the call that asks for it is not open`)
       session.append('created', { agentId: id, ...(parent && { parent }), ...(cwd && { cwd }) })
     })
   }
 
-  async resume(_owner: Context, { id, setup }: ResumeOptions): Promise<Agent> {
+  async resume(owner: Context, { id, setup }: ResumeOptions): Promise<Agent> {
     const { agents, sessions } = this.services
-    const known = agents.get(id) ?? this.arriving.get(id)
+    const known = agents.get(id) ?? this.arrivals.get(id)
     if (known) return known
     if (isRetired(sessions, id)) throw new Error(`agent "${id}" has ended`)
-    return this.arrive(sessions.open(id), setup, () => {})
+    return this.arrive(owner, sessions.open(id), setup, () => {})
   }
 
   /** Stops every driver at its next step boundary, and what still runs when `signal` aborts. Resolves when all have stopped. */
   async park(signal?: AbortSignal): Promise<void> {
     this.parked = true
-    const own = this.driving.current()
+    const own = this.currentDriver()
     const others = [...this.drivers.values()].filter(driver => driver !== own)
     const cut = () => this.drivers.forEach(driver => driver.cut())
     for (const driver of this.drivers.values()) driver.park()
@@ -128,40 +131,49 @@ export class AgentLoop implements AgentFactory {
 
   private stop(): void {
     this.stopped = true
+    this.arrivals.giveUp(new Error('agent loop is stopped'))
     for (const driver of this.drivers.values()) driver.stop()
-  }
-
-  private arrive(session: Session, setup: CreateOptions['setup'], record: () => void): Promise<Agent> {
-    const arrival = this.publish(session, setup, record).finally(() => this.arriving.delete(session.id))
-    this.arriving.set(session.id, arrival)
-    return arrival
+    letGo(this.driving)
   }
 
   /** Sets the agent up in a scope of its own, puts it on record, and drives it. */
-  private async publish(session: Session, setup: CreateOptions['setup'], record: () => void): Promise<Agent> {
-    const agent = new LoopAgent(session)
-    const scope = this.ctx.extend({ agent }).plugin({ name: `agent ${agent.id}`, apply() {} })
-    try {
-      agent.ctx = (await scope).ctx
-      await setup?.(agent.ctx)
-      if (this.stopped) throw new Error('agent loop is stopped')
-      record()
-    } catch (error) {
-      session.close()
-      await scope.dispose()
-      throw error
-    }
-    agent.driver = new Driver(agent, new Progress(session), driver => this.drive(driver))
-    agent.finish = this.own(agent, scope)
-    if (!this.parked) agent.driver.start()
-    return agent
+  private arrive(owner: Context, session: Session, setup: CreateOptions['setup'], record: () => void): Promise<Agent> {
+    const agent = new LoopAgent(session, () => this.limit())
+    return this.arrivals.begin(agent.id, async over => {
+      let scope: Fiber | undefined
+      try {
+        agent.finish = () => over.abort(new Error(`agent "${agent.id}": whoever asked for it has gone`))
+        agent.leave = this.follow(owner, agent)
+        scope = this.ctx.extend({ agent }).plugin({ name: `agent ${agent.id}`, apply() {} }) as Fiber
+        agent.ctx = (await unlessAborted(over.signal, scope.await())).ctx
+        await unlessAborted(over.signal, Promise.resolve(setup?.(agent.ctx)))
+        if (this.stopped) throw new Error('agent loop is stopped')
+        record()
+      } catch (error) {
+        session.close()
+        agent.leave()
+        await scope?.dispose()
+        throw error
+      }
+      agent.driver = new Driver(agent, new Progress(session), this.host)
+      agent.finish = this.own(agent, scope)
+      if (!this.parked) agent.driver.start()
+      return agent
+    })
+  }
+
+  /** The unload of whoever asked for an agent ends it; one that the loop itself ends with is heard of anyway. */
+  private follow(owner: Context, agent: LoopAgent): () => unknown {
+    if (isWithin(this.ctx.fiber, owner.fiber)) return () => {}
+    if (isUnloading(owner.fiber)) throw new Error(`agent "${agent.id}": whoever asks for it is unloading`)
+    return owner.effect(() => () => agent.finish(), `agents.create("${agent.id}")`)
   }
 
   /** The agent's life as one effect, which ends from below: unlisted, stopped, its session closed, its scope gone. */
   private own(agent: LoopAgent, scope: Fiber): () => unknown {
     const { ctx, driving, drivers } = this
     const { agents, sessions } = this.services
-    const { driver, session } = agent
+    const { driver, session, leave } = agent
     const isStopped = () => this.stopped
     return ctx.effect(function* () {
       drivers.set(agent, driver)
@@ -174,35 +186,54 @@ export class AgentLoop implements AgentFactory {
         else if (driving.current() !== driver) await driver.done
         drivers.delete(agent)
       }
+      yield () => void leave()
       yield agents.register(agent)
     }, `agentLoop.own("${agent.id}")`)
   }
 
   /** One drive is one boundary, of the agent's and of the driver's. */
-  private drive(driver: Driver): Promise<void> {
+  private async drive(driver: Driver): Promise<void> {
     const { agent } = driver
     const run = async () => {
-      this.tell(agent, () => this.ctx.emit(agent, 'agent/driving', { agent }))
       try {
         await runLoop(this.loop)
       } catch (error) {
         // The session of a driver that nobody could wait for is closed under it.
-        if (!agent.session.closed) this.ctx.logger.error(`agent "${agent.id}" has stopped: ${String(error)}`)
+        if (!agent.session.closed) this.ctx.logger.error(`agent "${agent.id}" has stopped: ${textOf(error)}`)
         throw error
-      } finally {
-        this.tell(agent, () => this.ctx.emit(agent, 'agent/parked', { agent }))
       }
     }
     return this.driving.run(driver, () => this.services.agents.withInitiator(agent, run))
   }
 
-  /** A listener that fails is not the agent's problem. */
-  private tell(agent: Agent, emit: () => void): void {
-    try {
-      emit()
-    } catch (error) {
-      this.ctx.logger.warn(`agent "${agent.id}": a listener failed: ${String(error)}`)
-    }
+  /**
+   * When those who wait for an answer have to give up: whoever waits in a drive, when it is stopped for good; in any other
+   * boundary, when the registry closes. The answer comes only after, and the teardown waits for them.
+   */
+  private limit(): AbortSignal | undefined {
+    return this.currentDriver()?.stopped ?? this.services.agents.closing
+  }
+
+  private currentDriver(): Driver | undefined {
+    return this.driving.state === 'disposed' ? undefined : this.driving.current()
+  }
+
+  private async beforeStep(agent: Agent, signal: AbortSignal): Promise<void> {
+    const failures: string[] = []
+    await callAll(this.ctx, agent, 'agent/step', { agent, signal }, (owner, error) => {
+      // Those that give up when the signal aborts do what they have to.
+      if (!signal.aborted) failures.push(`provider "${owner}": its listener of agent/step failed: ${textOf(error)}`)
+    })
+    for (const failure of failures) this.ctx.logger.warn(`agent "${agent.id}": ${failure}`)
+    signal.throwIfAborted()
+    if (failures.length > 0) throw new Error(failures.join('; '))
+  }
+
+  private tell<K extends 'agent/delta' | 'agent/driving' | 'agent/parked'>(
+    name: K,
+    event: Parameters<Events[K]>[0]
+  ): void {
+    tell(this.ctx, event.agent, name, event, `agent "${event.agent.id}"`)
   }
 }
 

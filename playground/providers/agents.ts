@@ -1,4 +1,6 @@
 import { Service, type Context } from 'cordis'
+import { closeOnUnload } from '../unload.ts'
+import { tell } from '../listeners.ts'
 import { Initiators } from './agents/initiators.ts'
 import type { Session } from './sessions.ts'
 
@@ -11,7 +13,10 @@ export interface ParentRequest {
 /** A prompt that is on record. */
 export interface PromptReceipt {
   promptId: string
-  /** Waits for the answer, across reloads; rejects when the turn failed or was cancelled, and when `signal` aborts. */
+  /**
+   * Waits for the answer, across reloads; rejects when the turn failed or was cancelled, and when `signal` aborts. Within a
+   * drive or another boundary it rejects when that is to end first: what tears it down waits for it.
+   */
   answer(signal?: AbortSignal): Promise<string>
 }
 
@@ -62,7 +67,7 @@ export interface ResumeOptions {
   setup?: CreateOptions['setup']
 }
 
-/** Creates agents for the registry; `owner` is the context that asked. */
+/** Creates agents for the registry; `owner` is the context that asked, whose unload ends the agent. */
 export interface AgentFactory {
   createAgent(owner: Context, options: CreateOptions): Promise<Agent>
   resume(owner: Context, options: ResumeOptions): Promise<Agent>
@@ -99,7 +104,7 @@ export class AgentRegistry {
     ctx.accessor('agent', { get: () => undefined })
     // Disposed from the last to the first, each awaited: close, remove the service (dependents drain), drain, disable.
     ctx.effect(function* () {
-      yield initiators.closeOnUnload(ctx)
+      yield* closeOnUnload(ctx, () => initiators.close())
       yield () => initiators.dispose()
       yield provide()
       yield () => initiators.close()
@@ -122,6 +127,16 @@ export class AgentRegistry {
     return this.initiators.require()
   }
 
+  /** Aborts when the registry closes, for those who wait in a boundary for what comes only after its drain; none outside. */
+  get closing(): AbortSignal | undefined {
+    return this.initiators.closing
+  }
+
+  /** `"open"`, `"closed"` while boundaries are refused and those that are open drain, `"disposed"` after. */
+  get initiatorState(): Initiators['state'] {
+    return this.initiators.state
+  }
+
   /**
    * Runs `operation` with `agent` as its initiator and returns exactly what it returns; a Promise keeps the boundary open.
    * @throws while the registry closes, and after.
@@ -137,18 +152,19 @@ export class AgentRegistry {
 
   /**
    * Lists a live agent until the caller's fiber, or the returned effect, is disposed.
-   * @throws when an agent of that id is listed.
+   * @throws when an agent of that id is listed, and when its session has another id.
    */
   register(agent: Agent): () => unknown {
     const { ctx, live } = this
     return ctx.effect(() => {
+      if (agent.id !== agent.session.id) throw new Error(`agent "${agent.id}": its session is "${agent.session.id}"`)
       if (live.has(agent.id)) throw new Error(`agent "${agent.id}" is already registered`)
       live.set(agent.id, agent)
-      announce(ctx, 'agent/created', agent)
+      tell(ctx, agent, 'agent/created', { agent }, `agent "${agent.id}"`)
       return () => {
         if (live.get(agent.id) !== agent) return
         live.delete(agent.id)
-        announce(ctx, 'agent/disposed', agent)
+        tell(ctx, agent, 'agent/disposed', { agent }, `agent "${agent.id}"`)
       }
     }, `agents.register("${agent.id}")`)
   }
@@ -175,7 +191,10 @@ export class AgentRegistry {
     }, 'agents.setFactory()')
   }
 
-  /** Creates an agent and its session; rejects when no loop has registered a factory. */
+  /**
+   * Creates an agent and its session; rejects when no loop has registered a factory. The unload of the caller ends the agent,
+   * whose session can be resumed.
+   */
   async create(options: CreateOptions = {}): Promise<Agent> {
     return this.requireFactory().createAgent(this.ctx, options)
   }
@@ -188,14 +207,6 @@ export class AgentRegistry {
   private requireFactory(): AgentFactory {
     if (!this.factory) throw new Error('no agent factory is registered: is the agent loop active?')
     return this.factory
-  }
-}
-
-function announce(ctx: Context, name: 'agent/created' | 'agent/disposed', agent: Agent): void {
-  try {
-    ctx.emit(agent, name, { agent })
-  } catch (error) {
-    ctx.logger.warn(`agent "${agent.id}": a listener of ${name} failed: ${String(error)}`)
   }
 }
 

@@ -85,7 +85,7 @@ const files: Tool = {
  * again at any point: it finds the child and the prompt that are on record. The child ends with the call.
  */
 function spawnTool(ctx: Context): Tool {
-  const { agents, sessions } = ctx
+  const { sessions } = ctx
   return {
     name: 'spawn',
     description: 'Gives a task to a new agent and returns its answer.',
@@ -97,6 +97,8 @@ function spawnTool(ctx: Context): Tool {
       const id = `${agent.id}-${callId}`
       const from = { agentId: agent.id, callId }
       const known = sessions.read(id).length > 0
+      // Asked for as the agent: a reload of these tools ends nobody.
+      const { agents } = agent.ctx
       const child = await (known ? agents.resume({ id }) : agents.create({ id, parent: from, cwd }))
       return child.prompt(String(args.text), { promptId: 'task', from }).answer(signal)
     }

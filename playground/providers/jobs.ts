@@ -100,7 +100,7 @@ export class JobPool {
   private begin(job: Job): void {
     const begin = () => void job.begin().then(() => this.next())
     const agents = this.ctx.get('agents')
-    if (agents) agents.withoutInitiator(begin)
+    if (agents?.initiatorState === 'open') agents.withoutInitiator(begin)
     else begin()
   }
 

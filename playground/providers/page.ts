@@ -89,9 +89,7 @@ export class Page {
     prompt: async ({ agent: id, text }) => {
       if (typeof text !== 'string' || text.trim() === '') throw new Error('a prompt needs a text')
       if (text.length > MAX_PROMPT) throw new Error(`a prompt has ${MAX_PROMPT} characters at most`)
-      const agent = await this.agent(String(id))
-      // Whoever sits at the page is nobody's agent.
-      this.ctx.get('agents')!.withoutInitiator(() => agent.prompt(text))
+      await this.prompt(String(id), text)
     },
     cancel: async ({ agent }) => (await this.agent(String(agent))).cancel(),
     edit: ({ edit: id }) => {
@@ -105,6 +103,16 @@ export class Page {
       return { text: this.sources().read(known), original: this.sources().original(known) }
     },
     session: ({ session }) => this.session(String(session))
+  }
+
+  /** Whoever sits at the page is nobody's agent. */
+  private async prompt(id: string, text: string): Promise<void> {
+    for (;;) {
+      const agent = await this.agent(id)
+      const agents = this.ctx.get('agents')
+      // Both may have gone in the meantime.
+      if (agents && agents.get(id) === agent) return void agents.withoutInitiator(() => agent.prompt(text))
+    }
   }
 
   /** A live agent; one that is being resumed is waited for. */

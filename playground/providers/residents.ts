@@ -15,7 +15,9 @@ export class Residents {
   }
 
   async [Service.init](): Promise<void> {
-    const { agents, sessions } = this.ctx
+    const { sessions } = this.ctx
+    // They are the harness', and stay when this provider is replaced.
+    const { agents } = this.ctx.root
     for (const [id, prompts] of Object.entries(this.residents)) {
       if (sessions.read(id).some(event => event.type === 'ended')) continue
       const agent = sessions.read(id).length > 0 ? await agents.resume({ id }) : await agents.create({ id })

@@ -1,4 +1,5 @@
 import { Context } from 'cordis'
+import { tell } from '../listeners.ts'
 import type { ParentRequest } from './agents.ts'
 import type { SessionLog } from './session-log.ts'
 
@@ -182,11 +183,7 @@ export class SessionStore {
   private write(id: string, events: SessionEvent[], event: SessionEvent): void {
     this.log.append(id, event)
     events.push(event)
-    try {
-      this.ctx.emit(audience(id), 'session/event', { sessionId: id, event })
-    } catch (error) {
-      this.ctx.logger.warn(`session "${id}": a listener of session/event failed: ${String(error)}`)
-    }
+    tell(this.ctx, audience(id), 'session/event', { sessionId: id, event }, `session "${id}"`)
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { deferred, promptly, turn } from '../promptly.ts'
-import { boot } from './fixture.ts'
+import { boot, expectSound } from './fixture.ts'
 
 describe('a restart of the registry', () => {
   test('drains the old driver, changes the service, and new agents work; those of old stay readable', async () => {
@@ -27,9 +27,71 @@ describe('a restart of the registry', () => {
     expect(ada.session.events.map(({ type }) => type)).toContain('answer')
     expect(() => ada.prompt('late')).toThrow('session "ada" is closed')
   })
+
+  test('by fiber.restart() does the same, and hands everybody the new instance', async () => {
+    const harness = await boot()
+    const { root } = harness
+    const old = root.agents
+    const ada = await root.agents.create({ id: 'ada' })
+    const gate = deferred<string>()
+    await harness.offer({ name: 'gate', execute: () => gate.promise })
+    const called = harness.recorded('ada', 'call')
+    const { promptId } = ada.prompt('use gate then send / hello')
+    await called
+    const seq: string[] = []
+    const restarted = harness
+      .fiber('agents')
+      .restart()
+      .then(() => seq.push('restarted'))
+    expect(() => old.withoutInitiator(() => {})).toThrow('agent initiator scope is disposed')
+    await turn()
+    expect([root.get('agents'), seq]).toEqual([undefined, []])
+    gate.resolve('opened')
+    await promptly(restarted, 'restart')
+    await harness.settled()
+    expect(() => old.currentInitiator()).toThrow('agent initiator scope is disposed')
+    expect([root.agents === old, root.agentExecution.current()]).toEqual([false, undefined])
+    const again = root.agents.get('ada')!
+    expect(again === ada).toBe(false)
+    expect(await promptly(again.answer(promptId), 'answer')).toContain('opened; delivered to /')
+    expectSound(harness.record('ada'))
+    expect(harness.problems).toEqual([])
+  })
+
+  test('by one of the tools that it has to drain neither hangs nor loses the turn', async () => {
+    const harness = await boot()
+    const { root } = harness
+    let times = 0
+    await harness.offer({
+      name: 'saw',
+      idempotent: true,
+      execute: async () => (++times > 1 || (await harness.fiber('agents').restart()), 'sawn')
+    })
+    const { promptId, answer } = (await root.agents.create({ id: 'ada' })).prompt('use saw')
+    expect(await promptly(answer(), `answer to ${promptId}`)).toContain('sawn')
+    expect(times).toBe(2)
+    expectSound(harness.record('ada'))
+  })
 })
 
 describe('teardown from inside a driver', () => {
+  test('does not hang when a tool joins an unload that somebody else has begun', async () => {
+    for (const which of ['agents', 'root'] as const) {
+      const harness = await boot()
+      const go = deferred()
+      const fiber = which === 'root' ? harness.root.fiber : harness.fiber(which)
+      await harness.offer({ name: 'saw', execute: async () => (await go.promise, await fiber.dispose(), 'fell') })
+      const ada = await harness.root.agents.create({ id: 'ada' })
+      const called = harness.recorded('ada', 'call')
+      ada.prompt('use saw')
+      await called
+      const disposed = harness.fiber('agents').dispose()
+      await turn()
+      go.resolve()
+      await promptly(disposed, 'disposal')
+    }
+  })
+
   test('neither hangs nor writes on when a child disposes what its parent, who waits for it, runs on', async () => {
     for (const name of ['agents', 'agent-loop', 'tools'] as const) {
       const harness = await boot()

@@ -136,6 +136,31 @@ describe('the registry is loaded', () => {
   })
 })
 
+test('the table of providers in the README names every file, and the services that it provides', async () => {
+  const { ctx } = root()
+  await ctx.plugin(harness, { latency: 0, visits: 60_000, agents: {}, editable: playground })
+  const readme = readFileSync(join(playground, 'README.md'), 'utf8')
+  const rows = [...readme.matchAll(/^\| (`[^|]*`) +\| +([^|]*)\|/gm)].map(([, ...cells]) =>
+    cells.map(cell => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!))
+  )
+  const listed = rows.flatMap(([files]) => files!)
+  expect(listed.toSorted()).toEqual(
+    readdirSync(join(playground, 'providers'), { withFileTypes: true })
+      .map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name))
+      .toSorted()
+  )
+  for (const [files, services] of rows) {
+    const provided: string[] = []
+    for (const file of files!.filter(file => file.endsWith('.ts'))) {
+      const fibers = [...(ctx.registry.get(await pluginOf(file))?.fibers ?? [])]
+      expect(fibers, `${file} is part of the harness`).toHaveLength(1)
+      const [{ store }] = fibers as [Fiber]
+      provided.push(...Object.keys(store!).filter(name => store![name]!.fiber === fibers[0]))
+    }
+    expect(provided, files!.join()).toEqual(services)
+  }
+})
+
 describe('with the registry missing', () => {
   test('the loop is inactive and the roll call says so, once, until the registry is there', async () => {
     const { ctx, problems } = root()
@@ -161,7 +186,7 @@ describe('with the registry missing', () => {
     await ctx.plugin(RollCall)
     const told = problems.map(problem => /"(\w+)" is inactive/.exec(problem)![1]!)
     expect(told.toSorted()).toEqual([
-      'AgentExecution',
+      'AgentExecutionProvider',
       'AgentLoop',
       'BasicTools',
       'HostTransport',

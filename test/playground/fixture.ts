@@ -1,6 +1,6 @@
 import { Context, type Events, type Fiber, type Plugin } from 'cordis'
 import { expect, onTestFinished } from 'vitest'
-import { AgentExecution } from '../../playground/providers/agent-execution.ts'
+import { AgentExecutionProvider } from '../../playground/providers/agent-execution.ts'
 import { AgentLoop } from '../../playground/providers/agent-loop.ts'
 import { AgentRegistry } from '../../playground/providers/agents.ts'
 import { BasicTools } from '../../playground/providers/basic-tools.ts'
@@ -25,7 +25,7 @@ const providers = {
   'basic-tools': BasicTools,
   jobs: JobPool,
   'job-tools': JobTools,
-  'agent-execution': AgentExecution,
+  'agent-execution': AgentExecutionProvider,
   transport: HostTransport,
   'agent-loop': AgentLoop
 } as const

@@ -179,3 +179,37 @@ describe('the pool of jobs', () => {
     expect(seen).toEqual([undefined, undefined, undefined, undefined])
   })
 })
+
+// A rejection that nobody handles fails the run.
+describe('while the registry unloads', () => {
+  test('a job may be started in the same tick', async () => {
+    const harness = await boot()
+    const disposed = harness.fiber('agents').dispose()
+    const gate = gateJob(harness, 'ada', 'job')
+    await promptly(gate.begun.promise, 'the job')
+    gate.resolve('done')
+    await disposed
+    expect((await ended(harness, 'ada', 'job')).output).toBe('done')
+  })
+
+  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8])('a job that ends %i ticks before lets the next one begin', async ticks => {
+    const harness = await boot({ jobs: { limit: 1 } })
+    const [one, two] = [gateJob(harness, 'ada', 'one'), gateJob(harness, 'ada', 'two')]
+    one.resolve('done')
+    for (let i = 0; i < ticks; i++) await null
+    const disposed = harness.fiber('agents').dispose()
+    await promptly(two.begun.promise, 'the second job')
+    await disposed
+  })
+
+  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8])('so does one %i ticks before all else ends, or it is killed', async ticks => {
+    const harness = await boot({ jobs: { limit: 1 } })
+    const [one] = [gateJob(harness, 'ada', 'one'), gateJob(harness, 'ada', 'two')]
+    one.resolve('done')
+    for (let i = 0; i < ticks; i++) await null
+    const { jobs } = harness.root
+    await promptly(harness.root.fiber.dispose(), 'disposal')
+    expect(jobs.list('ada').map(({ state }) => state)).toEqual(['done', 'killed'])
+    await turn()
+  })
+})

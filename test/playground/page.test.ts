@@ -89,9 +89,7 @@ describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_0
   test('keeps a prompt for an agent that is away until it is back', async () => {
     const delay = `yield () => new Promise<void>(resolve => setTimeout(resolve, 2000))`
     const playground = await new Playground(copy =>
-      copy.edit('playground/providers/agents.ts', source =>
-        source.replace('yield initiators.closeOnUnload', `${delay}\n$&`)
-      )
+      copy.edit('playground/providers/agents.ts', source => source.replace('yield* closeOnUnload', `${delay}\n$&`))
     ).open()
     playground.copy.edit('playground/providers/agents.ts', source => `${source}\nexport const edition = 2\n`)
     await playground.agent('ada').locator('.state.is-away').waitFor()

@@ -12,10 +12,15 @@ export class LoopAgent implements Agent {
   /** Set before the agent is published, and what ends it. */
   driver!: Driver
   finish: () => unknown = () => {}
+  /** Nobody's unload ends the agent any more. */
+  leave: () => unknown = () => {}
+  private readonly limit: () => AbortSignal | undefined
 
-  constructor(session: Session) {
+  /** `limit` is how long its caller may wait for what comes only after a teardown. */
+  constructor(session: Session, limit: () => AbortSignal | undefined) {
     this.id = session.id
     this.session = session
+    this.limit = limit
   }
 
   get parent(): ParentRequest | undefined {
@@ -40,7 +45,8 @@ export class LoopAgent implements Agent {
 
   answer(promptId: string, signal?: AbortSignal): Promise<string> {
     return new Promise((resolve, reject) => {
-      const waiter = { promptId, resolve, reject, signal }
+      const signals = [signal, this.limit()].filter(signal => signal !== undefined)
+      const waiter = { promptId, resolve, reject, signals }
       const end = this.session.events.find(event => isEndOf(event, promptId))
       if (end) settle(waiter, end)
       // On the root: the answer may be given by the next incarnation of this agent.
@@ -80,7 +86,7 @@ interface Waiter {
   promptId: string
   resolve: (text: string) => void
   reject: (error: unknown) => void
-  signal: AbortSignal | undefined
+  signals: AbortSignal[]
 }
 
 function isEndOf({ type, data }: SessionEvent, promptId: string): boolean {
@@ -95,9 +101,9 @@ function settle({ promptId, resolve, reject }: Waiter, { type, data }: SessionEv
 }
 
 function awaitEnd(root: Context, id: string, waiter: Waiter): void {
-  const { promptId, signal, reject } = waiter
+  const { promptId, signals, reject } = waiter
   const abort = () => {
-    reject(signal!.reason)
+    reject(signals.find(signal => signal.aborted)!.reason)
     void leave()
   }
   const leave = root.effect(function* () {
@@ -107,11 +113,11 @@ function awaitEnd(root: Context, id: string, waiter: Waiter): void {
       void leave()
     })
     yield () => {
-      signal?.removeEventListener('abort', abort)
+      for (const signal of signals) signal.removeEventListener('abort', abort)
       // Means nothing to a waiter that has its answer.
       reject(new Error(`prompt "${promptId}": the harness has ended`))
     }
   }, `agent.answer("${promptId}")`)
-  if (signal?.aborted) abort()
-  else signal?.addEventListener('abort', abort)
+  if (signals.some(signal => signal.aborted)) abort()
+  else for (const signal of signals) signal.addEventListener('abort', abort)
 }

@@ -9,11 +9,9 @@ export function isWanted(sessions: SessionStore, { agentId, callId }: ParentRequ
 }
 
 /** Ends the children whose call has ended with the newest event of their parent. */
-export function endChildrenOf(parentId: string, agents: Iterable<Agent>, sessions: SessionStore): void {
-  for (const agent of agents) {
-    const { parent } = agent
-    if (parent?.agentId === parentId && !isWanted(sessions, parent)) void agent.end()
-  }
+export async function endChildrenOf(parentId: string, agents: Iterable<Agent>, sessions: SessionStore): Promise<void> {
+  const over = [...agents].filter(({ parent }) => parent?.agentId === parentId && !isWanted(sessions, parent))
+  await Promise.all(over.map(agent => agent.end()))
 }
 
 /** Whether the agent of a session has ended. A child whose call ended while nobody drove it is put on record as ended. */

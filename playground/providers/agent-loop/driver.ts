@@ -1,10 +1,18 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { Agent } from '../agents.ts'
+import { asNobody } from './nobody.ts'
 import type { Progress } from './progress.ts'
 
+/** What a driver asks of its loop. */
+export interface DriverHost {
+  /** Drives until the agent is idle or the driver parks: one drive is one boundary. */
+  drive(driver: Driver): Promise<void>
+  tell(driver: Driver, is: 'driving' | 'parked'): void
+}
+
 /**
- * The running side of one agent: it drives, or is parked, and can be told to stop at the next step boundary (`park`) or
- * right now (`cut`). One drive is one boundary.
+ * The running side of one agent: it goes, or is parked, and can be told to stop at the next step boundary (`park`) or right
+ * now (`cut`). While it goes there is a drive for as long as there are prompts, and none while the agent is idle.
  */
 export class Driver {
   readonly agent: Agent
@@ -17,49 +25,49 @@ export class Driver {
   done: Promise<void> = Promise.resolve()
   /** The signal of the turn that is open or was last. */
   signal = new AbortController().signal
-  private readonly drive: () => Promise<void>
+  private readonly host: DriverHost
+  private readonly interruption: Error
+  private readonly stopping = new AbortController()
   private driving = false
-  private stopped = false
+  private told: 'driving' | 'parked' = 'parked'
   private abort: (reason: Error) => void = () => {}
-  private wakeUp = () => {}
 
-  constructor(agent: Agent, progress: Progress, drive: (driver: Driver) => Promise<void>) {
+  constructor(agent: Agent, progress: Progress, host: DriverHost) {
     this.agent = agent
     this.progress = progress
-    this.drive = async () => drive(this)
+    this.host = host
+    this.interruption = new Error(`agent "${agent.id}" is interrupted`)
   }
 
-  /** Drives on, unless the agent has stopped. */
+  /** Aborts when the driver is stopped for good: what may come only after is not to be waited for in its drive. */
+  get stopped(): AbortSignal {
+    return this.stopping.signal
+  }
+
+  /** Goes on, unless the agent has stopped. */
   start(): void {
-    if (this.stopped) return
+    if (this.stopped.aborted) return
     this.parking = false
     if (this.driving) return
-    this.driving = true
-    this.done = this.drive().then(
-      () => {
-        this.driving = false
-        // Told to go on between its last look at `parking` and its end.
-        if (!this.parking) this.start()
-      },
-      () => void (this.driving = false)
-    )
+    this.tell('driving')
+    this.drive()
   }
 
   /** Stops at the next step boundary. A call that only waits is cut off, it would hold up everybody. */
   park(): void {
     this.parking = true
     if (this.yielding) this.cut()
-    this.wakeUp()
+    if (!this.driving) this.tell('parked')
   }
 
   /** Aborts the signal of the turn that is open. */
   cut(): void {
-    this.abort(new Error(`agent "${this.agent.id}" is interrupted`))
+    this.abort(this.interruption)
   }
 
   /** Parks now and for good. */
   stop(): void {
-    this.stopped = true
+    this.stopping.abort(this.interruption)
     this.park()
     this.cut()
   }
@@ -67,12 +75,6 @@ export class Driver {
   /** There is a new prompt. A drive that failed is tried again. */
   wake(): void {
     if (!this.parking) this.start()
-    this.wakeUp()
-  }
-
-  /** Resolves when there is a prompt or the driver is to park. */
-  idle(): Promise<void> {
-    return new Promise(resolve => (this.wakeUp = resolve))
   }
 
   /** A new signal, the same for everything that the turn asks for. */
@@ -82,5 +84,31 @@ export class Driver {
     this.abort = AsyncResource.bind((reason: Error) => turn.abort(reason))
     this.signal = turn.signal
     return turn.signal
+  }
+
+  /** Whoever creates or wakes an agent is no part of what it does then. */
+  private drive(): void {
+    if (this.driving || this.parking || this.progress.queue.length === 0) return
+    this.driving = true
+    this.done = asNobody(async () => {
+      let failed = false
+      try {
+        // Not at once: what is said to the agent is complete before it does anything.
+        await Promise.resolve()
+        await this.host.drive(this)
+      } catch {
+        failed = true
+      }
+      this.driving = false
+      if (failed || this.parking) this.tell('parked')
+      // A prompt that came, or a word to go on, between its last look and its end.
+      else this.drive()
+    })
+  }
+
+  private tell(is: 'driving' | 'parked'): void {
+    if (this.told === is) return
+    this.told = is
+    asNobody(() => this.host.tell(this, is))
   }
 }

@@ -7,7 +7,7 @@ import { runTurn } from './turn.ts'
 export interface Loop extends Pick<Context, 'agents' | 'tools' | 'prompt' | 'llm'> {
   driverOf(agent: Agent): Driver
   emit(agent: Agent, delta: AgentDelta): void
-  /** What others have to do before the agent's next step; rejects when `signal` aborts it. */
+  /** What others have to do before the agent's next step; rejects when one of them fails or `signal` aborts it. */
   beforeStep(agent: Agent, signal: AbortSignal): Promise<void>
 }
 
@@ -18,11 +18,8 @@ export interface AgentDelta {
   text: string
 }
 
-/** Answers the prompts of the initiating agent in order, until its driver parks. */
+/** Answers the prompts of the initiating agent in order, until there is none or its driver parks. */
 export async function runLoop(loop: Loop): Promise<void> {
   const driver = loop.driverOf(loop.agents.requireInitiator())
-  while (!driver.parking) {
-    if (driver.progress.queue.length > 0) await runTurn(loop)
-    else await driver.idle()
-  }
+  while (!driver.parking && driver.progress.queue.length > 0) await runTurn(loop)
 }

@@ -1,7 +1,8 @@
 import type { OpenCall } from './progress.ts'
 import type { Loop } from './run-loop.ts'
 
-type Outcome = { output: string } | { error: string }
+/** None when the call was cut off: whoever goes on with the turn makes it again, or says that it was interrupted. */
+type Outcome = { output: string } | { error: string } | undefined
 
 /**
  * Makes the next open tool call and puts its result on record. A call that had begun under an earlier driver is made
@@ -25,7 +26,7 @@ export async function runToolCall(loop: Loop): Promise<void> {
   driver.yielding = true
   const outcome = await execute(loop, call, begin)
   driver.yielding = false
-  if (progress.turn !== turn) return
+  if (progress.turn !== turn || !outcome) return
   if ('error' in outcome && signal.aborted && (tool?.idempotent || !call.started)) return
   session.append('result', { callId, ...outcome })
 }
@@ -38,8 +39,7 @@ async function execute(loop: Loop, call: OpenCall, begin: () => void): Promise<O
   try {
     return { output: await loop.tools.execute({ agent, callId, name, args, cwd, signal }, begin) }
   } catch (error) {
-    if (signal.aborted && (error === signal.reason || (error as Error)?.name === 'AbortError'))
-      return { error: interrupted(call) }
+    if (signal.aborted && (error === signal.reason || (error as Error)?.name === 'AbortError')) return undefined
     return { error: error instanceof Error ? error.message : String(error) }
   }
 }

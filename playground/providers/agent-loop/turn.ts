@@ -1,3 +1,4 @@
+import { textOf } from '../../listeners.ts'
 import type { Loop } from './run-loop.ts'
 import { runStep } from './step.ts'
 import { runToolCall } from './tool-call.ts'
@@ -22,18 +23,19 @@ export async function runTurn(loop: Loop): Promise<void> {
   if (progress.turn !== turn) await session.flush()
 }
 
-/** Waits for what comes before a step. It only waits: a driver that is to park is not held up by it. */
+/** Waits for what comes before a step, whose failure ends the turn. It only waits: a driver that is to park is not held up. */
 async function isReady(loop: Loop): Promise<boolean> {
   const agent = loop.agents.requireInitiator()
   const driver = loop.driverOf(agent)
-  const { signal } = driver
+  const { progress, signal } = driver
+  const { promptId } = progress.turn!
   driver.yielding = true
   try {
     await loop.beforeStep(agent, signal)
     return !driver.parking
   } catch (error) {
-    if (signal.aborted) return false
-    throw error
+    if (!signal.aborted) agent.session.append('failed', { promptId, error: textOf(error) })
+    return false
   } finally {
     driver.yielding = false
   }

@@ -1,0 +1,58 @@
+/** What a page asks for while what it asks for is away: the browser is played, the harness is real. */
+import type { Context } from 'cordis'
+import type { BrowserPage, HarnessHmr } from '../../plugin/index.ts'
+import { expect, test } from 'vitest'
+import { Page } from '../../playground/providers/page.ts'
+import { deferred, promptly } from '../promptly.ts'
+import { answers, boot, type Harness } from './fixture.ts'
+
+/** A page whose requests go straight to the harness. */
+async function open({ root }: Harness) {
+  const listeners = new Map<string, (data: unknown, page: BrowserPage) => unknown>()
+  const waiting = new Map<unknown, (answer: unknown) => void>()
+  const page = {
+    send: (_: string, answer: { id: unknown }) => waiting.get(answer.id)?.(answer)
+  } as unknown as BrowserPage
+  const browsers: Pick<HarnessHmr['browsers'], 'on' | 'send'> = {
+    on: (event, listener) => {
+      listeners.set(event, listener as (data: unknown, page: BrowserPage) => unknown)
+      return () => void listeners.delete(event)
+    },
+    send: () => {}
+  }
+  await root.plugin({
+    name: 'browsers',
+    apply: (ctx: Context) => ctx.provide('harnessHmr', { browsers } as HarnessHmr)
+  })
+  await root.plugin(Page)
+  let ids = 0
+  return (name: string, data: object) => {
+    const id = ++ids
+    const answer = deferred<unknown>()
+    waiting.set(id, answer.resolve)
+    void listeners.get('playground:request')!({ id, name, ...data }, page)
+    return promptly(answer.promise, `the answer to "${name}"`)
+  }
+}
+
+test('a prompt in the tick in which the registry goes is given to the agent as soon as it is back', async () => {
+  const harness = await boot()
+  const { agents } = harness.root
+  await agents.create({ id: 'ada' })
+  const request = await open(harness)
+  const answered = request('prompt', { agent: 'ada', text: 'hello' })
+  await harness.reload('agents', { announced: false })
+  expect(await answered).not.toHaveProperty('error')
+  await harness.ask('ada', 'last')
+  expect(answers(harness.record('ada'))).toEqual([expect.stringContaining('hello'), expect.stringContaining('last')])
+})
+
+test('a prompt in the tick in which its agent ends is refused, and nobody else gets it', async () => {
+  const harness = await boot()
+  const ada = await harness.root.agents.create({ id: 'ada' })
+  const request = await open(harness)
+  const answered = request('prompt', { agent: 'ada', text: 'hello' })
+  await ada.end()
+  expect(await answered).toMatchObject({ error: 'there is no agent "ada" any more' })
+  expect(harness.record('ada').map(({ type }) => type)).toEqual(['created', 'ended'])
+})
