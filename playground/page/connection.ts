@@ -1,6 +1,6 @@
 /** The page's end of Vite's WebSocket: the model follows what the harness sends, and the harness is asked for things. */
 import { signalChange } from './store.ts'
-import type { Answer, FromHarness, Requests } from '../providers/page/protocol.ts'
+import type { Answer, FromHarness, Requests } from '../extras/page/protocol.ts'
 import {
   takeAgent,
   takeAudit,

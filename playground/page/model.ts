@@ -1,14 +1,7 @@
 /** What the page knows, and what each message changes. No DOM and no network: the harness' messages come in, a model comes out. */
 import type { AuditReport, ReloadReport } from 'harness-hmr'
 import type { ParentRequest } from '../providers/agents.ts'
-import type {
-  AgentView,
-  EditView,
-  FromHarness,
-  SessionView,
-  Snapshot,
-  SourcesView
-} from '../providers/page/protocol.ts'
+import type { AgentView, EditView, FromHarness, SessionView, Snapshot, SourcesView } from '../extras/page/protocol.ts'
 import type { SessionEvent } from '../providers/sessions.ts'
 
 /** How many events of a conversation are kept when it grows beyond {@link MAX_EVENTS}. */
@@ -165,3 +158,6 @@ function forgetEnded({ conversations }: Model): void {
   const ended = [...conversations.values()].filter(conversation => hasEnded(conversation))
   for (const { id } of ended.slice(0, Math.max(0, ended.length - MAX_ENDED))) conversations.delete(id)
 }
+
+/** Does something that may fail, and says so. */
+export type Act = (work: () => Promise<unknown>) => void

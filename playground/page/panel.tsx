@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
-import type { EditView } from '../providers/page/protocol.ts'
-import type { Source } from '../providers/sources.ts'
+import type { EditView } from '../extras/page/protocol.ts'
+import type { Source } from '../extras/sources.ts'
 import { openInEditor, request } from './connection.ts'
-import type { Conversation, Model } from './model.ts'
+import type { Act, Conversation, Model } from './model.ts'
 import { Outcome } from './outcome.tsx'
 import { SourceDialog } from './source-dialog.tsx'
 
@@ -66,9 +66,6 @@ export function Panel({ model, agent, isPicked }: Props) {
     </aside>
   )
 }
-
-/** Does something that may fail, and says so. */
-export type Act = (work: () => Promise<unknown>) => void
 
 function Edit({
   edit,

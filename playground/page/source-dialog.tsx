@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Source } from '../providers/sources.ts'
+import type { Source } from '../extras/sources.ts'
 import { openInEditor, request } from './connection.ts'
 import type { Model } from './model.ts'
-import type { Act } from './panel.tsx'
+import type { Act } from './model.ts'
 
 interface Props {
   source: Source

@@ -2,13 +2,9 @@ import { Service, type Context } from 'cordis'
 import { closeOnUnload } from '../unload.ts'
 import { tell } from '../listeners.ts'
 import { Initiators } from './agents/initiators.ts'
-import type { Session } from './sessions.ts'
+import type { ParentRequest, Session } from './sessions.ts'
 
-/** Who asked for a child agent, as its records say it. */
-export interface ParentRequest {
-  agentId: string
-  callId: string
-}
+export type { ParentRequest } from './sessions.ts'
 
 /** A prompt that is on record. */
 export interface PromptReceipt {
@@ -93,7 +89,7 @@ declare module 'cordis' {
 export class AgentRegistry {
   readonly [Service.tracker] = { property: 'ctx', noShadow: true }
   private readonly ctx: Context
-  private readonly initiators = new Initiators()
+  private readonly initiators = new Initiators<Agent>()
   private readonly live = new Map<string, Agent>()
   private factory: AgentFactory | undefined
 
@@ -133,7 +129,7 @@ export class AgentRegistry {
   }
 
   /** `"open"`, `"closed"` while boundaries are refused and those that are open drain, `"disposed"` after. */
-  get initiatorState(): Initiators['state'] {
+  get initiatorState(): Initiators<Agent>['state'] {
     return this.initiators.state
   }
 

@@ -1,15 +1,7 @@
 import type { Context } from 'cordis'
+import type { LogBackend } from './session-log/backend.ts'
 import { fileLog } from './session-log/files.ts'
 import { memoryLog } from './session-log/memory.ts'
-
-/** Where the lines go. */
-export interface LogBackend {
-  ids(): string[]
-  read(id: string): string[]
-  append(id: string, line: string): void
-  flush(id: string): Promise<void>
-  close(): Promise<void>
-}
 
 /** Options of {@link SessionLog}. */
 export interface SessionLogConfig {

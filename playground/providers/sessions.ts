@@ -1,7 +1,12 @@
 import { Context } from 'cordis'
 import { tell } from '../listeners.ts'
-import type { ParentRequest } from './agents.ts'
 import type { SessionLog } from './session-log.ts'
+
+/** Who asked for a child agent, as its records say it. */
+export interface ParentRequest {
+  agentId: string
+  callId: string
+}
 
 /** One call of a tool, as the model asked for it. */
 export interface ToolCallRecord {

@@ -40,9 +40,9 @@ export class PluginApi implements Api {
     const listeners = this.#listeners.get(event) ?? new Set()
     this.#listeners.set(event, listeners)
     // Two calls with one function are two.
-    const call = (...args: never[]) => (listener as (...args: never[]) => void)(...args)
-    listeners.add(call)
-    return () => void listeners.delete(call)
+    const own: (...args: never[]) => void = listener.bind(undefined)
+    listeners.add(own)
+    return () => void listeners.delete(own)
   }
 
   /** A harness was made: what it tells is passed on. */

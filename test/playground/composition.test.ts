@@ -7,7 +7,7 @@ import { AgentLoop } from '../../playground/providers/agent-loop.ts'
 import { AgentRegistry } from '../../playground/providers/agents.ts'
 import { SimulatedModel } from '../../playground/providers/llm.ts'
 import { PromptAssembly } from '../../playground/providers/prompt.ts'
-import { RollCall } from '../../playground/providers/roll-call.ts'
+import { RollCall } from '../../playground/extras/roll-call.ts'
 import { SessionLog } from '../../playground/providers/session-log.ts'
 import { SessionStore } from '../../playground/providers/sessions.ts'
 import { ToolRuntime } from '../../playground/providers/tools.ts'
@@ -15,11 +15,16 @@ import { promptly } from '../promptly.ts'
 import { boot, reloaded } from './fixture.ts'
 
 const playground = join(import.meta.dirname, '../../playground')
-const providerFiles = readdirSync(join(playground, 'providers')).filter(name => name.endsWith('.ts'))
+const folders = ['providers', 'extras']
+const entries = folders.flatMap(folder => readdirSync(join(playground, folder), { withFileTypes: true }))
+const providerFiles = entries.map(({ name }) => name).filter(name => name.endsWith('.ts'))
+const pathOf = (file: string) => {
+  const isExtra = entries.some(({ name, parentPath }) => name === file && parentPath.endsWith('extras'))
+  return join(playground, isExtra ? 'extras' : 'providers', file)
+}
 
 /** Without its comments, which name services for the reader. */
-const source = (file: string) =>
-  readFileSync(join(playground, 'providers', file), 'utf8').replace(/\/\*[\s\S]*?\*\/|^ *\/\/.*$/gm, '')
+const source = (file: string) => readFileSync(pathOf(file), 'utf8').replace(/\/\*[\s\S]*?\*\/|^ *\/\/.*$/gm, '')
 
 /** A service is read as a property, out of a destructured context, or by its name, be it to inject or to get it. */
 const READS_AGENTS = new RegExp(
@@ -35,7 +40,7 @@ const readers = providerFiles.filter(file => READS_AGENTS.test(source(file)))
 
 /** The plugin of a provider file is its default export. */
 async function pluginOf(file: string): Promise<Plugin> {
-  const module = (await import(/* @vite-ignore */ join(playground, 'providers', file))) as { default: Plugin }
+  const module = (await import(/* @vite-ignore */ pathOf(file))) as { default: Plugin }
   return module.default
 }
 
@@ -145,9 +150,7 @@ test('the table of providers in the README names every file, and the services th
   )
   const listed = rows.flatMap(([files]) => files!)
   expect(listed.toSorted()).toEqual(
-    readdirSync(join(playground, 'providers'), { withFileTypes: true })
-      .map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name))
-      .toSorted()
+    entries.map(entry => (entry.isDirectory() ? `${entry.name}/` : entry.name)).toSorted()
   )
   for (const [files, services] of rows) {
     const provided: string[] = []

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { Visitor } from '../../playground/providers/visitor.ts'
+import { Visitor } from '../../playground/extras/visitor.ts'
 import { deferred, promptly, turn } from '../promptly.ts'
 import { boot } from './fixture.ts'
 

@@ -2,7 +2,7 @@
 import type { Context } from 'cordis'
 import type { BrowserPage, HarnessHmr } from '../../plugin/index.ts'
 import { expect, test } from 'vitest'
-import { Page } from '../../playground/providers/page.ts'
+import { Page } from '../../playground/extras/page.ts'
 import { deferred, promptly } from '../promptly.ts'
 import { answers, boot, type Harness } from './fixture.ts'
 
@@ -15,7 +15,7 @@ async function open({ root }: Harness) {
   } as unknown as BrowserPage
   const browsers: Pick<HarnessHmr['browsers'], 'on' | 'send'> = {
     on: (event, listener) => {
-      listeners.set(event, listener as (data: unknown, page: BrowserPage) => unknown)
+      listeners.set(event, listener)
       return () => void listeners.delete(event)
     },
     send: () => {}

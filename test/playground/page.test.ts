@@ -74,7 +74,7 @@ describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_0
 
   test('goes on when the provider that serves it is replaced, which listens while a page is open and no longer', async () => {
     const playground = await new Playground().open()
-    playground.copy.edit('playground/providers/page.ts', source =>
+    playground.copy.edit('playground/extras/page.ts', source =>
       source.replace('PATIENCE = 15_000', 'PATIENCE = 14_000')
     )
     const marker = playground.entries('ada', 'reload').filter({ hasText: 'Page 1 → 2' })

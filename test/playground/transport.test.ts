@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { consoleLog } from '../../playground/providers/console-log.ts'
+import { consoleLog } from '../../playground/extras/console-log.ts'
 import type { HostRequest } from '../../playground/providers/transport.ts'
 import { promptly, turn } from '../promptly.ts'
 import { boot, type Harness } from './fixture.ts'

@@ -2,7 +2,7 @@ import type { OpenTurn } from './progress.ts'
 import type { ScriptedCall } from '../llm/script.ts'
 import type { ToolCallRecord } from '../sessions.ts'
 import type { ToolSchema } from '../tools.ts'
-import type { Loop } from './run-loop.ts'
+import type { Loop } from './loop.ts'
 
 /** What one step of the model came to. */
 interface StepOutput {

@@ -1,5 +1,5 @@
 import type { OpenCall } from './progress.ts'
-import type { Loop } from './run-loop.ts'
+import type { Loop } from './loop.ts'
 
 /** None when the call was cut off: whoever goes on with the turn makes it again, or says that it was interrupted. */
 type Outcome = { output: string } | { error: string } | undefined

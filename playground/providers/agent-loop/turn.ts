@@ -1,5 +1,5 @@
 import { textOf } from '../../listeners.ts'
-import type { Loop } from './run-loop.ts'
+import type { Loop } from './loop.ts'
 import { runStep } from './step.ts'
 import { runToolCall } from './tool-call.ts'
 

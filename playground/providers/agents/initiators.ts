@@ -1,10 +1,9 @@
 import { BoundaryScope } from 'harness-hmr/scope'
 import { letGo } from '../../unload.ts'
-import type { Agent } from '../agents.ts'
 
 /** The initiating agent of an asynchronous operation: the carrier behind `ctx.agents` (RFC, "Decision"). */
-export class Initiators {
-  private readonly scope = new BoundaryScope<Agent>({ name: 'agent initiator scope', label: agent => agent.id })
+export class Initiators<A extends { readonly id: string }> {
+  private readonly scope = new BoundaryScope<A>({ name: 'agent initiator scope', label: agent => agent.id })
   private readonly closed = new AbortController()
 
   /**
@@ -16,24 +15,24 @@ export class Initiators {
   }
 
   /** Whether boundaries can be opened, and read. */
-  get state(): BoundaryScope<Agent>['state'] {
+  get state(): BoundaryScope<A>['state'] {
     return this.scope.state
   }
 
   /** The agent whose boundary the caller runs in, if any. */
-  current(): Agent | undefined {
+  current(): A | undefined {
     return this.scope.current()
   }
 
   /** The agent whose boundary the caller runs in, or an error. */
-  require(): Agent {
+  require(): A {
     const agent = this.current()
     if (!agent) throw new Error('no initiating agent is active')
     return agent
   }
 
   /** Opens a boundary for `agent`, or one that hides the inherited agent. */
-  run<R>(agent: Agent | undefined, operation: () => R): R {
+  run<R>(agent: A | undefined, operation: () => R): R {
     return this.scope.run(agent, operation)
   }
 

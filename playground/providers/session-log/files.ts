@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { LogBackend } from '../session-log.ts'
+import type { LogBackend } from './backend.ts'
 import { lockDirectory } from './lock.ts'
 
 const EXTENSION = '.jsonl'

@@ -1,4 +1,4 @@
-import type { LogBackend } from '../session-log.ts'
+import type { LogBackend } from './backend.ts'
 
 /** Keeps the lines of every session in `lines`, which its owner may hand to the next log. */
 export function memoryLog(lines: Map<string, string[]>): LogBackend {

@@ -1,5 +1,5 @@
 import type { Context } from 'cordis'
-import type { Agent } from './agents.ts'
+import type { Agent } from '../providers/agents.ts'
 
 /** Options of the visitor. */
 export interface VisitorConfig {

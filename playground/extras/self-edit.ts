@@ -1,9 +1,9 @@
 import type { Context } from 'cordis'
 import type { HarnessHmr, ReloadReport } from 'harness-hmr'
-import type { Agent } from './agents.ts'
-import type { Session, SessionEvent } from './sessions.ts'
+import type { Agent } from '../providers/agents.ts'
+import type { Session, SessionEvent } from '../providers/sessions.ts'
 import type { Sources } from './sources.ts'
-import type { Tool, ToolExecution } from './tools.ts'
+import type { Tool, ToolExecution } from '../providers/tools.ts'
 
 declare module 'cordis' {
   interface Context {

@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Context } from 'cordis'
-import type { Agent } from './agents.ts'
+import type { Agent } from '../providers/agents.ts'
 import type { JobPool } from './jobs.ts'
-import type { Tool } from './tools.ts'
+import type { Tool } from '../providers/tools.ts'
 
 declare module 'cordis' {
   interface Context {

@@ -1,6 +1,6 @@
 import type { Context } from 'cordis'
 import type { Browsers, BrowserPage, HarnessHmr } from 'harness-hmr'
-import type { Agent } from './agents.ts'
+import type { Agent } from '../providers/agents.ts'
 import { EDITS, type ReadyEdit } from './page/edits.ts'
 import type { AgentView, EditView, FromHarness, Requests, SessionView, Snapshot, SourcesView } from './page/protocol.ts'
 import type { Sources } from './sources.ts'

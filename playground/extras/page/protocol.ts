@@ -1,7 +1,7 @@
 /** What the page and the harness tell each other, over Vite's WebSocket. Types only: the page shares no code with a provider. */
 import type { AuditReport, ReloadReport, RunningProvider } from 'harness-hmr'
-import type { ParentRequest } from '../agents.ts'
-import type { SessionEvent } from '../sessions.ts'
+import type { ParentRequest } from '../../providers/agents.ts'
+import type { SessionEvent } from '../../providers/sessions.ts'
 import type { Source } from '../sources.ts'
 
 /** One agent, as it stands. */

@@ -1,5 +1,5 @@
 import type { Context } from 'cordis'
-import type { SessionEvent } from './sessions.ts'
+import type { SessionEvent } from '../providers/sessions.ts'
 
 /** Options of the console log. */
 export interface ConsoleLogConfig {
