@@ -90,7 +90,7 @@ async function bare(ctx: Context, without?: Plugin): Promise<void> {
 }
 
 test('the providers that read ctx.agents are these, and each injects it unless it can do without', async () => {
-  expect(readers).toEqual([
+  expect(readers.toSorted()).toEqual([
     'agent-execution.ts',
     'agent-loop.ts',
     'basic-tools.ts',
