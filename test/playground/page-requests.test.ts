@@ -15,7 +15,7 @@ async function open({ root }: Harness) {
   } as unknown as BrowserPage
   const browsers: Pick<HarnessHmr['browsers'], 'on' | 'send'> = {
     on: (event, listener) => {
-      listeners.set(event, listener as (data: unknown, page: BrowserPage) => unknown)
+      listeners.set(event, listener)
       return () => void listeners.delete(event)
     },
     send: () => {}
