@@ -7,14 +7,15 @@ const turns = async (count: number) => {
 }
 
 /** Bo disposes the registry while ada is in a call that has nothing to do with it. */
-async function expectHerCallCounts(harness: Harness) {
+async function expectHerCallCounts(harness: Harness, text = 'use gate') {
   const { agents } = harness.root
-  const [gate, felled] = [deferred<string>(), deferred()]
+  const [gate, called, felled] = [deferred<string>(), deferred(), deferred()]
   const seq: string[] = []
-  await harness.offer({ name: 'gate', execute: () => gate.promise })
+  await harness.offer({ name: 'gate', execute: () => (called.resolve(), gate.promise) })
   await harness.offer({
     name: 'saw',
     async execute() {
+      await called.promise
       await harness.fiber('agents').dispose()
       seq.push('disposed')
       felled.resolve()
@@ -22,10 +23,9 @@ async function expectHerCallCounts(harness: Harness) {
     }
   })
   const ada = agents.get('ada')!
-  const called = harness.recorded('ada', 'call')
-  ada.prompt('use gate')
-  await called
-  agents.get('bo')!.prompt('use saw')
+  ada.prompt(text)
+  await promptly(called.promise, 'her call')
+  if (text === 'use gate') agents.get('bo')!.prompt('use saw')
   await turns(10)
   seq.push('her call ends')
   gate.resolve('opened')
@@ -68,6 +68,15 @@ describe('an agent that disposes the registry waits for an unrelated one', () =>
     await harness.offer({ name: 'poke', execute: () => bo.prompt('again').promptId })
     await harness.ask('ada', 'use poke')
     await expectHerCallCounts(harness)
+  })
+
+  test('which has asked it to, in the same turn, and does not wait for it', async () => {
+    const harness = await boot()
+    const { agents } = harness.root
+    const bo = await agents.create({ id: 'bo' })
+    await harness.offer({ name: 'poke', execute: () => bo.prompt('use saw').promptId })
+    await agents.create({ id: 'ada' })
+    await expectHerCallCounts(harness, 'use poke then gate')
   })
 
   test('which it has prompted itself, and the other way round', async () => {
