@@ -94,6 +94,23 @@ export class Fibers {
     for (const runtime of this.root.registry.values()) yield* runtime.fibers
   }
 
+  /**
+   * The same in the order of the composition, each before those below it; a reload keeps that order. With the places of
+   * those that are vacant.
+   */
+  inOrder(): Fiber[] {
+    const nth = (fiber: Fiber) => this.#applied.of(fiber)?.nth ?? Infinity
+    const children = new Map<Fiber, Fiber[]>()
+    const places = [...this.#vacant].map(({ fiber }) => fiber)
+    for (const fiber of [...this.all(), ...places].toSorted((a, b) => nth(a) - nth(b))) {
+      const siblings = children.get(fiber.parent.fiber) ?? []
+      children.set(fiber.parent.fiber, siblings)
+      siblings.push(fiber)
+    }
+    const below = (fiber: Fiber): Fiber[] => (children.get(fiber) ?? []).flatMap(child => [child, ...below(child)])
+    return below(this.root.fiber)
+  }
+
   /** The fibers outside of `fibers` that run on a service which those, or what depends on those, provide. */
   dependents(fibers: Iterable<Fiber>): Set<Fiber> {
     const going = new Set(fibers)

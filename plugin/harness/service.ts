@@ -7,7 +7,7 @@ import { reach } from '../reload/plan.ts'
 import type { Running } from '../reload/running.ts'
 import type { AuditReport, ReloadReport } from '../report/report.ts'
 import type { Boundary } from '../scope.ts'
-import { targetsOf } from '../reload/targets.ts'
+import { type Target, targetsOf } from '../reload/targets.ts'
 
 /** The answer to a request: what will happen, and when. It never waits for it. */
 export interface Ticket {
@@ -57,7 +57,7 @@ export interface HarnessHmr {
   readonly reports: readonly ReloadReport[]
   /** The last audits, oldest first; each is an event too, `harness-hmr/audit`. */
   readonly audits: readonly AuditReport[]
-  /** The provider modules that run now. */
+  /** The provider modules that run now, in the order of the composition. */
   readonly providers: readonly RunningProvider[]
   /** The pages that are open in browsers. */
   readonly browsers: Browsers
@@ -75,16 +75,21 @@ export interface HarnessHmrEvents {
   'harness-hmr/audit'(report: AuditReport): void
 }
 
-/** The provider modules among the modules that run now. */
+/** The provider modules among the modules that run now, in the order of the composition; what is not applied comes last. */
 export function runningProviders(running: Running | undefined): RunningProvider[] {
   if (!running) return []
   const { host, fibers, ledger } = running
-  return targetsOf(host.modules(), host, fibers, ledger).map(({ module, name, generation, instances }) => ({
-    module,
-    name,
-    generation,
-    instances: instances.length
-  }))
+  const nth = new Map(fibers.inOrder().map((fiber, i) => [fiber, i]))
+  const first = ({ instances }: Target) => Math.min(...instances.map(({ fiber }) => nth.get(fiber) ?? Infinity))
+  return targetsOf(host.modules(), host, fibers, ledger)
+    .map(target => ({ target, at: first(target) }))
+    .toSorted((a, b) => a.at - b.at || 0)
+    .map(({ target: { module, name, generation, instances } }) => ({
+      module,
+      name,
+      generation,
+      instances: instances.length
+    }))
 }
 
 /** Answers a request from the modules and fibers that run now. */
