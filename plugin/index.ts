@@ -1,9 +1,11 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
 import { normalizePath, type Plugin, type ResolvedConfig, version } from 'vite'
+import { cleanUrl } from 'vite-node/utils'
 import { contentsOf } from './vite/config-saves.ts'
 import { devtoolsDock } from './vite/devtools.ts'
 import { type Api, PluginApi } from './vite/api.ts'
 import { ENVIRONMENT, HarnessEnvironment, Lifecycle } from './vite/lifecycle.ts'
+import { nodeFilesOf } from './modules/node-files.ts'
 import { resolveOptions, type Options } from './options.ts'
 import { assertSupported } from './vite/requirements.ts'
 
@@ -85,6 +87,11 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
   const last: Plugin = {
     name: 'harness-hmr:last',
     apply: isActive,
+    // Without an order: one that is last comes after Vite has read the edges of its graph.
+    transform(code, id) {
+      if (this.environment.name !== ENVIRONMENT) return
+      for (const file of nodeFilesOf(cleanUrl(id), code).keys()) this.addWatchFile(file)
+    },
     hotUpdate: {
       order: 'post',
       handler({ file, modules }) {

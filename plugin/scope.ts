@@ -176,7 +176,10 @@ export class BoundaryScope<T extends {}> {
   #labelOf(value: T | undefined): string {
     if (value === undefined) return 'cleared'
     try {
-      return printable(this.#label?.(value) ?? this.name)
+      const label = this.#label?.(value) ?? this.name
+      // Of an async function: nobody hears its rejection, and the process would end because a page looks at it.
+      if (types.isPromise(label)) label.catch(() => {})
+      return printable(label)
     } catch {
       return printable(`${this.name} (its label failed)`)
     }

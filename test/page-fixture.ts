@@ -1,7 +1,11 @@
 /** A small harness whose agents keep boundaries open, for the tests of the live page. */
+import { once } from 'node:events'
 import type { Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
+import { WebSocket as RawSocket } from 'ws'
 import { type App, createApp } from './app.ts'
 import { openPage } from './browser.ts'
+import { promptly } from './promptly.ts'
 export { bump } from './field-fixture.ts'
 
 export const files = {
@@ -51,4 +55,26 @@ export async function openHarness(
   const page = await openPage(pageOf(app), context)
   await page.locator('.connection.live').waitFor()
   return { app, page }
+}
+
+/** A raw client of Vite's WebSocket, as a page of this origin would be one; with another token and origin when given. */
+export async function connect(app: App, { token, origin }: { token?: string; origin?: string } = {}) {
+  const { host } = new URL(pageOf(app))
+  const query = token === undefined ? '' : `?token=${token}`
+  const socket = new RawSocket(`ws://${host}/${query}`, 'vite-hmr', { origin })
+  onTestFinished(() => socket.terminate())
+  const messages: { event: string; data: unknown }[] = []
+  const waiting = new Map<string, (data: unknown) => void>()
+  socket.on('message', raw => {
+    const { event, data } = JSON.parse((raw as Buffer).toString()) as { event: string; data: unknown }
+    if (!event) return
+    messages.push({ event, data })
+    waiting.get(event)?.(data)
+    waiting.delete(event)
+  })
+  const send = (event: string, data: unknown = {}) => socket.send(JSON.stringify({ type: 'custom', event, data }))
+  const next = <T>(event: string) =>
+    promptly(new Promise<T>(resolve => waiting.set(event, resolve as (data: unknown) => void)), event, 15_000)
+  const opened = once(socket, 'open')
+  return { socket, messages, send, next, opened }
 }

@@ -2,39 +2,16 @@ import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { WebSocket as RawSocket } from 'ws'
 import { PageChannel } from '../plugin/page/server/channel.ts'
 import { COMMAND, type Delta, DELTA, OPEN, SNAPSHOT, type Snapshot } from '../plugin/page/server/protocol.ts'
-import { type App, createApp, gate } from './app.ts'
+import { createApp, gate } from './app.ts'
 import { noBrowser, openPage } from './browser.ts'
-import { bump, files, openHarness, pageOf } from './page-fixture.ts'
+import { bump, connect, files, openHarness, pageOf } from './page-fixture.ts'
 import { deferred, promptly, turn } from './promptly.ts'
 import { anyPort } from './port.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */
 declare const document: any
-
-/** A raw client of Vite's WebSocket, as a page of this origin would be one; with another token and origin when given. */
-async function connect(app: App, { token, origin }: { token?: string; origin?: string } = {}) {
-  const { host } = new URL(pageOf(app))
-  const query = token === undefined ? '' : `?token=${token}`
-  const socket = new RawSocket(`ws://${host}/${query}`, 'vite-hmr', { origin })
-  onTestFinished(() => socket.terminate())
-  const messages: { event: string; data: unknown }[] = []
-  const waiting = new Map<string, (data: unknown) => void>()
-  socket.on('message', raw => {
-    const { event, data } = JSON.parse((raw as Buffer).toString()) as { event: string; data: unknown }
-    if (!event) return
-    messages.push({ event, data })
-    waiting.get(event)?.(data)
-    waiting.delete(event)
-  })
-  const send = (event: string, data: unknown = {}) => socket.send(JSON.stringify({ type: 'custom', event, data }))
-  const next = <T>(event: string) =>
-    promptly(new Promise<T>(resolve => waiting.set(event, resolve as (data: unknown) => void)), event, 15_000)
-  const opened = once(socket, 'open')
-  return { socket, messages, send, next, opened }
-}
 
 describe('the address of the page', () => {
   test('ends in a slash, to which the form without one leads', async () => {

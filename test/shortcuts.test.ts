@@ -45,7 +45,7 @@ describe('the keys in the terminal', () => {
     await app.edit('agents.ts', bump)
     await app.next('audit')
     press('l')
-    expect(await line('providers\n')).toContain('\n  harness 1\n    tools 1\n    agents 2')
+    expect(await line('providers\n')).toContain('\n  harness 1\n    agents 2\n    tools 1')
     await line('0 open boundaries, 1 live storage')
   })
 

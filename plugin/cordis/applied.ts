@@ -7,6 +7,8 @@ import type { Fiber, Registry } from './cordis.ts'
 /** One call of `ctx.plugin()`, and what has become of it; the same through all generations of the plugin. */
 export interface Application {
   plugin: unknown
+  /** Which call it was: what a reload applies again keeps its place among its siblings. */
+  nth: number
   /** The config in force, raw: what `ctx.plugin()` was given, or `fiber.update()` since. */
   config: unknown
   getOuterStack: () => string[]
@@ -21,6 +23,7 @@ const original = Symbol.for('cordis.original')
 /** The applications of one registry. */
 export class Applied {
   readonly #known = new WeakMap<Fiber, Application>()
+  #calls = 0
 
   constructor(traced: Registry) {
     const registry = (traced as Registry & { [original]?: Registry })[original] ?? traced
@@ -41,7 +44,8 @@ export class Applied {
   /** Notes a call of `ctx.plugin()`. */
   note(handle: Fiber, plugin: unknown, config: unknown, getOuterStack: () => string[]): void {
     const { fiber } = handle.ctx
-    const application: Application = { plugin, config, getOuterStack, handle: new WeakRef(handle), off: false }
+    const nth = this.#calls++
+    const application: Application = { plugin, nth, config, getOuterStack, handle: new WeakRef(handle), off: false }
     this.#known.set(fiber, application)
     noteUpdates(fiber, application)
     if (handle === fiber) return

@@ -46,14 +46,9 @@ export class Fibers {
     return [...found.values()].toSorted((a, b) => (a.fiber.uid ?? 0) - (b.fiber.uid ?? 0))
   }
 
-  /** The plugins that have fibers now. */
-  *plugins(): Iterable<unknown> {
-    for (const fiber of this.all()) yield this.#applied.of(fiber)?.plugin
-  }
-
-  /** The modules of vacant places. */
-  vacantModules(): string[] {
-    return [...this.#vacant].map(({ module }) => module)
+  /** The plugin that a fiber, or the place of one, was applied with. */
+  pluginOf(fiber: Fiber): unknown {
+    return this.#applied.of(fiber)?.plugin
   }
 
   /** Remembers the places of instances that are gone, so that the next version fills them. */
@@ -102,6 +97,23 @@ export class Fibers {
   /** Every live fiber but the root's. */
   *all(): Iterable<Fiber> {
     for (const runtime of this.root.registry.values()) yield* runtime.fibers
+  }
+
+  /**
+   * The same in the order of the composition, each before those below it; a reload keeps that order. With the places of
+   * those that are vacant.
+   */
+  inOrder(): Fiber[] {
+    const nth = (fiber: Fiber) => this.#applied.of(fiber)?.nth ?? Infinity
+    const children = new Map<Fiber, Fiber[]>()
+    const places = [...this.#vacant].map(({ fiber }) => fiber)
+    for (const fiber of [...this.all(), ...places].toSorted((a, b) => nth(a) - nth(b))) {
+      const siblings = children.get(fiber.parent.fiber) ?? []
+      children.set(fiber.parent.fiber, siblings)
+      siblings.push(fiber)
+    }
+    const below = (fiber: Fiber): Fiber[] => (children.get(fiber) ?? []).flatMap(child => [child, ...below(child)])
+    return below(this.root.fiber)
   }
 
   /** The fibers outside of `fibers` that run on a service which those, or what depends on those, provide. */

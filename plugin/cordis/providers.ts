@@ -34,14 +34,13 @@ export class Providers {
     return { module, name, generation: this.#host.version(exports), instances }
   }
 
-  /** The modules that have instances now; the cost grows with the fibers, not with the modules. */
+  /** The modules that have instances now, in the order of the composition; the cost grows with the fibers, not with the modules. */
   all(): Provider[] {
     const modules = new Set<string>()
-    for (const plugin of this.#fibers.plugins()) {
-      const module = this.#host.definer(plugin)
+    for (const fiber of this.#fibers.inOrder()) {
+      const module = this.#host.definer(this.#fibers.pluginOf(fiber))
       if (module !== undefined) modules.add(module)
     }
-    for (const module of this.#fibers.vacantModules()) modules.add(module)
     return [...modules].map(module => this.of(module)).filter(({ instances }) => instances.length > 0)
   }
 }

@@ -58,7 +58,7 @@ export interface HarnessHmr {
   readonly reports: readonly ReloadReport[]
   /** The newest verdict on each of the last generations that were retired; each is an event too, `harness-hmr/audit`. */
   readonly audits: readonly AuditReport[]
-  /** The provider modules that run now. */
+  /** The provider modules that run now, in the order of the composition. */
   readonly providers: readonly RunningProvider[]
   /** The pages that are open in browsers. */
   readonly browsers: Browsers
@@ -76,7 +76,7 @@ export interface HarnessHmrEvents {
   'harness-hmr/audit'(report: AuditReport): void
 }
 
-/** The provider modules among the modules that run now. */
+/** The provider modules among the modules that run now, in the order of the composition. */
 export function runningProviders(running: Running | undefined): RunningProvider[] {
   if (!running) return []
   return running.providers.all().map(({ module, name, generation, instances }) => ({

@@ -4,6 +4,7 @@
  */
 import type { EventEmitter } from 'node:events'
 import { url as inspectorUrl } from 'node:inspector'
+import { relative } from 'node:path'
 import type { DevEnvironment, HotPayload } from 'vite'
 import { ModuleCacheMap, type ViteNodeRunner } from 'vite-node/client'
 import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
@@ -14,6 +15,8 @@ import { type Exports, isReference } from './exports.ts'
 import { LiveExports } from './live-exports.ts'
 import { outside } from '../guard/outside.ts'
 import { chainIn, Overlay } from './overlay.ts'
+import { changedOf, type NodeFiles, nodeFilesOf } from './node-files.ts'
+import { keptByNode, requireAnew } from './required.ts'
 import { Runner } from './runner.ts'
 import { note } from '../report/describe.ts'
 import { nameScript, replaceMap, scriptMap, scriptName } from '../report/script.ts'
@@ -51,6 +54,7 @@ interface Evaluation {
   file: string
   version: number
   signature?: string
+  nodeFiles: NodeFiles
 }
 
 /** Runs the modules of one harness in one Vite environment. */
@@ -63,6 +67,8 @@ export class Host {
   readonly #definers = new WeakMap<object, string>()
   /** By file. Several hosts of one process count together, so that no two evaluations of a file have the same number. */
   readonly #versions = new Map<string, Set<number>>()
+  /** Files that were said to be kept by Node. */
+  readonly #told = new Set<string>()
   readonly #modules = new ModuleCacheMap()
   readonly #place: InPlace
   /** `import.meta.hot` of the running modules. */
@@ -213,6 +219,7 @@ export class Host {
     const { code, exports } = this.#modules.getByModuleId(id)
     if (!result || stripTimestamps(result.code) !== stripTimestamps(code)) return true
     const evaluation = exports && this.#evaluations.get(exports as Exports)
+    if (evaluation && changedOf(evaluation.nodeFiles).size > 0) return true
     if (evaluation) {
       const { map, signature } = this.#sources.originOf(result)
       // The text may be another one all the same: lines that only moved, a type.
@@ -231,9 +238,27 @@ export class Host {
   /** Whether the file of a running module was written since it was read for what runs. */
   isStale(id: string): boolean {
     const exports = this.exports(id)
-    const { file, signature } = (exports && this.#evaluations.get(exports)) ?? {}
+    const { file, signature, nodeFiles } = (exports && this.#evaluations.get(exports)) ?? {}
+    if (nodeFiles && changedOf(nodeFiles).size > 0) return true
     const now = signature === undefined ? undefined : signatureOf(file!)
     return now !== undefined && now !== signature
+  }
+
+  #tellKept(files: Iterable<string>): void {
+    for (const file of keptByNode(files)) {
+      if (this.#told.has(file)) continue
+      this.#told.add(file)
+      const what = `"${relative(this.#env.config.root, file)}" is required, and Node keeps an ES module that was required`
+      this.#options.onError?.(
+        new Error(`${what}: its newest content does not run. Import it, or start the dev server anew`)
+      )
+    }
+  }
+
+  /** What has changed of the files that Node has loaded for modules which are evaluated anew. */
+  #changedNodeFiles(ids: Iterable<string>): Set<string> {
+    const evaluations = [...ids].flatMap(id => this.#evaluations.get(this.exports(id) ?? {}) ?? [])
+    return changedOf(new Map(evaluations.flatMap(({ nodeFiles }) => [...nodeFiles])))
   }
 
   /**
@@ -250,7 +275,11 @@ export class Host {
     const overlay = new Overlay(this.#modules, invalid)
     const contexts: StagedHot = new Map()
     const runner = this.#createRunner(overlay, contexts, frozen)
+    const required = this.#changedNodeFiles([...invalid].filter(id => !frozen.has(id)))
+    this.#tellKept(required)
+    const requireOld = requireAnew(required)
     const drop = () => {
+      requireOld()
       forget(overlay, this.#modules)
       return this.hot.disposeStaged(contexts)
     }
@@ -281,6 +310,7 @@ export class Host {
         runner.moduleCache = this.#modules
       },
       revert: () => {
+        requireOld()
         for (const step of undo.toReversed()) step()
         return this.hot.disposeStaged(contexts)
       }
@@ -314,9 +344,9 @@ export class Host {
       builtin: specifier => this.#options.builtin?.(specifier),
       env: { ...this.#env.config.env, SSR: true },
       nameScript: (file, code, exports) => {
-        const { map, signature } = this.#sources.take(code)
+        const { map, signature, nodeFiles = nodeFilesOf(file, code) } = this.#sources.take(code)
         const { name, version } = nameScript(file, map)
-        this.#evaluations.set(exports, { file, version, signature })
+        this.#evaluations.set(exports, { file, version, signature, nodeFiles })
         this.#versions.set(file, (this.#versions.get(file) ?? new Set()).add(version))
         // A debugger finds the source through the code itself; without one that is only work.
         return { name, code: map && inspectorUrl() ? `${code}\n//# sourceMappingURL=${mapUrl(map)}` : code }
@@ -334,7 +364,8 @@ export class Host {
     const { code = '', exports } = record(this.#modules, this.#moduleOf(id)) ?? {}
     const running = exports && this.#evaluations.get(exports as Exports)
     const map = running && scriptMap(scriptName(running.file, running.version))
-    return { code: this.#sources.note(code, { map, signature: running?.signature }) }
+    const { signature, nodeFiles } = running ?? {}
+    return { code: this.#sources.note(code, { map, signature, nodeFiles }) }
   }
 }
 

@@ -31,8 +31,8 @@ export class LiveExports {
       }
       live.past.pop()
       live.newest = old
-      for (const name of Object.keys(old)) if (!(name in previous)) delete old[name]
-      for (const [name, descriptor] of Object.entries(previous)) Object.defineProperty(old, name, descriptor)
+      for (const name of Object.keys(old)) if (!(name in previous)) Reflect.deleteProperty(old, name)
+      for (const [name, descriptor] of Object.entries(previous)) Reflect.defineProperty(old, name, descriptor)
     }
   }
 }
@@ -40,6 +40,7 @@ export class LiveExports {
 function redirect(past: Exports | undefined, live: Live): void {
   if (!past) return
   for (const name of new Set([...Object.keys(past), ...Object.keys(live.newest)])) {
-    Object.defineProperty(past, name, { enumerable: true, configurable: true, get: () => live.newest[name] })
+    // Not `Object.defineProperty`: a namespace that its holder has frozen stays what it was, and stops no reload.
+    Reflect.defineProperty(past, name, { enumerable: true, configurable: true, get: () => live.newest[name] })
   }
 }

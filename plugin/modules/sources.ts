@@ -5,6 +5,7 @@ import type { DevEnvironment, TransformResult } from 'vite'
 import { shouldExternalize } from 'vite-node/server'
 import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
 import type { nameScript } from '../report/script.ts'
+import type { NodeFiles } from './node-files.ts'
 
 export type SourceMap = NonNullable<Parameters<typeof nameScript>[1]>
 
@@ -13,6 +14,8 @@ export interface Origin {
   map?: SourceMap
   /** What the file was like before it was read; `undefined` for a module without a file. */
   signature?: string
+  /** What Node has loaded for it, where that is not to be looked up anew: the code is the one that runs. */
+  nodeFiles?: NodeFiles
 }
 
 /** Which packages run outside of the host (`external`) though they would be evaluated by it, or the other way round. */

@@ -1,4 +1,5 @@
 /** From what was saved to what has to be evaluated anew: the affected walk, over the modules and fibers that run. */
+import { cleanUrl } from 'vite-node/utils'
 import { affected, type Acceptance } from './affected.ts'
 import type { Providers } from '../cordis/providers.ts'
 import type { Host } from '../modules/host.ts'
@@ -33,7 +34,7 @@ export interface Planning {
 export async function planOf({ files, modules, frozen }: Cause, planning: Planning): Promise<ReloadPlan> {
   const { host } = planning
   // What goes on with the code that runs is not replaced by it: Vite cannot read any more that it only imports a file.
-  const goOn = new Set(frozen.flatMap(file => host.modulesOf(file)))
+  const goOn = frozenOf({ files, frozen }, host)
   const ids = files.flatMap(file => host.modulesOf(file)).filter(id => !goOn.has(id))
   if (ids.length === 0 && modules.length === 0) return { kind: 'ignored', reason: reason('unused') }
   const changed = modules.filter(id => host.exports(id))
@@ -49,6 +50,12 @@ export async function planOf({ files, modules, frozen }: Cause, planning: Planni
     if (unheard.length === 0) return plan
     changed.push(...unheard)
   }
+}
+
+/** The modules that go on with the code that runs; one that was saved itself does not, though it loads a file that does. */
+export function frozenOf({ files, frozen }: Pick<Cause, 'files' | 'frozen'>, host: Host): Set<string> {
+  const goOn = frozen.flatMap(file => host.modulesOf(file))
+  return new Set(goOn.filter(id => !files.includes(cleanUrl(id))))
 }
 
 /**

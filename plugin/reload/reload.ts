@@ -14,7 +14,7 @@ import { close } from './close.ts'
 import { disable } from './disable.ts'
 import { drain } from './drain.ts'
 import { install } from './install.ts'
-import { type Cause, planOf } from './plan.ts'
+import { type Cause, frozenOf, planOf } from './plan.ts'
 import { finish, openReport, providerReports } from './report.ts'
 import type { ReloadReport } from '../report/report.ts'
 import { rollBack } from './roll-back.ts'
@@ -42,7 +42,7 @@ export async function reload(
     if (plan.kind === 'ignored') return await finish(steps, cause, running, meanwhile, listenerGrowth)
     const going = goingOf(plan.modules, running)
     report.providers = providerReports(going)
-    const frozen = new Set(cause.frozen.flatMap(file => host.modulesOf(file)))
+    const frozen = frozenOf(cause, host)
     const patience = { ms: limits.deadline, signal: anyOf(stopped, meanwhile.newer) }
     const staged = await step('stage', () => stage(plan, going.instances, host, frozen, patience))
 

@@ -113,7 +113,7 @@ function placesOf(stack: string, { host }: Running): Location[] {
  */
 function fiberTree({ fibers }: Running, owners: Owners): FiberNode[] {
   const children = new Map<Fiber, Fiber[]>()
-  for (const fiber of fibers.all()) {
+  for (const fiber of fibers.inOrder()) {
     const siblings = children.get(fiber.parent.fiber) ?? []
     children.set(fiber.parent.fiber, siblings)
     siblings.push(fiber)
