@@ -55,7 +55,7 @@ async function expectSound(app: App, source: string, says: RegExp | undefined): 
   expect((await app.edit('tools.ts', bump)).outcome).toBe('reloaded')
   await app.harness.idle()
   expect(reports).toBe(3)
-  expect(app.harness.service.status).toMatchObject({ state: 'idle', dirty: [] })
+  expect(app.harness.service.status).toMatchObject({ state: 'running', dirty: [] })
 }
 
 describe('with the page open, what throws brings the old version back, and the next save works:', () => {

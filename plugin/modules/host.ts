@@ -20,7 +20,8 @@ import { keptByNode, requireAnew } from './required.ts'
 import { Runner } from './runner.ts'
 import { note } from '../report/describe.ts'
 import { nameScript, replaceMap, scriptMap, scriptName } from '../report/script.ts'
-import { signatureOf, type SourceMap, Sources, type SourcesOptions } from './sources.ts'
+import { signatureOf } from './signature.ts'
+import { type SourceMap, Sources, type SourcesOptions } from './sources.ts'
 import { forget, type InPlace, names, putInPlace, record, unusedAfter } from './staging.ts'
 
 /** New versions of some modules, evaluated and not yet in place. */

@@ -9,7 +9,7 @@ import { extname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { normalizePath } from 'vite'
 import { attempt } from '../guard/contain.ts'
-import { signatureOf } from './sources.ts'
+import { signatureOf } from './signature.ts'
 
 /** One such file, as it was when the module was evaluated. */
 interface NodeFile {

@@ -1,11 +1,12 @@
 /** What Vite makes of the harness' files, always from what is on disk: code, source maps, and where imports lead. */
-import { existsSync, statSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
 import type { DevEnvironment, TransformResult } from 'vite'
 import { shouldExternalize } from 'vite-node/server'
 import { cleanUrl, normalizeModuleId, toFilePath } from 'vite-node/utils'
 import type { nameScript } from '../report/script.ts'
 import type { NodeFiles } from './node-files.ts'
+import { signatureOf } from './signature.ts'
 
 export type SourceMap = NonNullable<Parameters<typeof nameScript>[1]>
 
@@ -153,11 +154,4 @@ export class Sources {
     }
     return true
   }
-}
-
-/** What tells one content of a file from the next without reading it; `undefined` when there is no such file. */
-export function signatureOf(file: string): string | undefined {
-  const stat = isAbsolute(file) ? statSync(file, { throwIfNoEntry: false }) : undefined
-  // An editor that truncates first leaves an empty file for a moment: not what is meant to run.
-  return stat?.isFile() && stat.size > 0 ? `${stat.ino}:${stat.size}:${stat.mtimeMs}` : undefined
 }

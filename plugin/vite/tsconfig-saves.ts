@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { type DevEnvironment, type FSWatcher, normalizePath } from 'vite'
 import { clearTimeout, setTimeout } from '../guard/clock.ts'
-import { signatureOf } from '../modules/sources.ts'
+import { signatureOf } from '../modules/signature.ts'
 
 /** `"extends": "…"`, `"extends": ["…", "…"]`, and the `"path": "…"` of a reference; a comment that looks like one does no harm. */
 const MENTIONS = /"(?:extends|path)"\s*:\s*("[^"\n]*"|\[[^\]]*\])/g
