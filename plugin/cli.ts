@@ -5,7 +5,8 @@ import { cac } from 'cac'
 import colors from 'picocolors'
 import { numberOf, pathOf, textOf } from './cli/options.ts'
 import { progressBar } from './cli/progress.ts'
-import { addressOf } from './cli/server.ts'
+import { bugReport } from './cli/bug-report.ts'
+import { addressOf, connect } from './cli/server.ts'
 import { askStatus } from './cli/status.ts'
 import { askWhy } from './cli/why.ts'
 import { whyLine } from './report/report.ts'
@@ -93,6 +94,21 @@ cli
   .action(async (options: Record<string, unknown>) => {
     const { last, live, error, retained } = await asked(options, options['wait'] === true)
     print(JSON.stringify({ live, ...(error ? { error } : undefined), last, retained }, null, 2))
+  })
+
+cli
+  .command('report', 'print versions, limits and the last reloads as Markdown, for an issue')
+  .option(...URL_OPTION)
+  .action(async (options: Record<string, unknown>) => {
+    const { signal } = interrupted
+    const url = textOf(options, 'url')
+    const ask = async () => {
+      const server = await connect(addressOf(url, process.cwd()), { signal })
+      server.close()
+      return server.snapshot
+    }
+    // Where no server was named, one that does not run is worth a line and no error.
+    print(bugReport(process.cwd(), await (url === undefined ? ask().catch(() => undefined) : ask())))
   })
 
 cli.help().version(version)

@@ -1,3 +1,4 @@
+import { homedir } from 'node:os'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -19,7 +20,7 @@ describe('the command', () => {
     })
     const help = await harness('--help')
     expect(help.code).toBe(0)
-    expect(help.stdout).toMatch(/\n {2}soak {4}.*\n {2}why {5}.*\n {2}status {2}.*\n {2}last {4}/)
+    expect(help.stdout).toMatch(/\n {2}soak {4}.*\n {2}why {5}.*\n {2}status {2}.*\n {2}last {4}.*\n {2}report {2}/)
     const soak = await harness('soak', '--help')
     expect(soak.code).toBe(0)
     expect(soak.stdout).toContain('--max-heap-slope <bytes>')
@@ -172,6 +173,23 @@ describe('harness-hmr status and last', () => {
     expect(told).toMatch(/^error several dev servers run here: .*5173\/ \(.*5174\/ \(.*Choose one by --url\n$/)
   })
 })
+
+test('harness-hmr report tells versions and the last reloads, and no path of the project or the home', async () => {
+  const app = await createApp(files)
+  await app.next('ready')
+  await app.edit('agents.ts', source => `${source}\nthrow new Error('secret')`)
+  const { code, stdout } = await run([cli, 'report'], app.root).ended
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^- node \d+\.\d+\.\d+, /m)
+  expect(stdout).toMatch(/^- cordis 4\./m)
+  expect(stdout).toContain('"file": "<root>/agents.ts"')
+  expect(stdout).toContain('"outcome": "kept"')
+  expect(stdout).not.toContain(app.root)
+  expect(stdout).not.toContain(homedir())
+  expect(stdout).not.toContain('"frame"')
+  await app.server.close()
+  expect((await run([cli, 'report'], app.root).ended).stdout).toContain('No dev server with harness-hmr runs here.')
+}, 60_000)
 
 test('harness-hmr/testing proves in any runner that a provider is released', async () => {
   const app = join(folder, 'app')
