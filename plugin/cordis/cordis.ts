@@ -5,6 +5,7 @@
 import { dirname } from 'node:path'
 import type { DevEnvironment } from 'vite'
 import type { Host } from '../modules/host.ts'
+import type { Entry } from './loader.ts'
 
 /** Where Cordis keeps which service name stands for what in a context. */
 export const isolate = Symbol.for('cordis.isolate')
@@ -16,7 +17,7 @@ export interface Context {
   get(service: string): unknown
   [isolate]: Record<string, symbol>
   reflect: {
-    provide(name: string, value: unknown): unknown
+    provide(name: string, value: unknown, check?: unknown): unknown
     notify(names: string[]): unknown
     store: Record<symbol, Implementation>
   }
@@ -28,6 +29,7 @@ export interface Context {
   }
   parallel(event: string, ...args: unknown[]): Promise<void>
   emit(event: string, ...args: unknown[]): void
+  on(event: 'internal/plugin', listener: (fiber: Fiber) => void, options: { global?: boolean; prepend?: boolean }): unknown
 }
 
 /** A service as Cordis keeps it. */
@@ -47,6 +49,8 @@ export interface LogMessage {
 interface Runtime {
   name?: string
   callback: Function
+  /** The schema of its config. */
+  Config?: object
   fibers: Iterable<Fiber>
 }
 
@@ -70,8 +74,10 @@ export interface Fiber {
   store: Record<string, Implementation> | undefined
   _disposables: { length: number; clear(): (() => unknown)[] }
   inertia: Promise<void> | undefined
-  /** The entry of `@cordisjs/plugin-loader` that applied it. */
-  entry?: { fiber?: Fiber }
+  /** Its own listeners to `internal/update`, which may take a new config as it runs. */
+  _hooks?: Record<string, Iterable<unknown> | undefined>
+  /** The row of a loader's that it belongs to: its own, or that of a fiber above it. */
+  entry?: Entry
   dispose(): Promise<void> | undefined
   await(): Promise<unknown>
   update(config: unknown, noSave?: boolean): unknown

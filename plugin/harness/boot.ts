@@ -7,8 +7,10 @@ import { messageOf } from '../guard/contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from '../cordis/cordis.ts'
 import { entryPlugin, Fibers } from '../cordis/fibers.ts'
 import { Creators } from '../audit/creators.ts'
-import { Host, type HostOptions } from '../modules/host.ts'
+import { type Exports, Host, type HostOptions, isReference } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
+import { isConfigFile, loaderPlugin } from '../loader/entry.ts'
+import { Rows } from '../loader/rows.ts'
 import { catchLateErrors, type LateError, type Versions } from '../leaks/leftovers.ts'
 import type { Limits, Progress, Running, SlowDrain } from '../reload/running.ts'
 import type { AuditReport } from '../report/report.ts'
@@ -21,7 +23,7 @@ import { anyOf, within } from '../guard/within.ts'
 
 /** What a harness is made of. */
 export interface HarnessOptions extends Limits {
-  /** Absolute path of the module that exports the composing plugin. */
+  /** Absolute path of the module that exports the composing plugin, or of the configuration file whose rows compose it. */
   entry: string
   /** Given to that plugin. */
   config?: unknown
@@ -52,6 +54,8 @@ export interface HarnessListener {
   unresolved(path: string): void
   /** Resolves when no reload runs. */
   idle(): Promise<void>
+  /** Something is worth a line. */
+  note(message: string): void
   /** Modules have to be replaced although their code is the same. */
   invalidate(ids: string[]): void
 }
@@ -74,6 +78,7 @@ export async function boot(
     )
   let host: Host
   let fibers: Fibers
+  let rows: Rows | undefined
   const providers = new Set<string>()
   const isProvider = (id: string) => {
     // A retired generation's storages are its provider's, also when the module exports no plugin any more.
@@ -90,6 +95,7 @@ export async function boot(
     host = new Host(env, ledger, {
       inline,
       external: await cordisFolders(env, entry),
+      isAskedFor: id => rows?.asksFor(id) ?? false,
       onInvalidate: ids => listener.invalidate(ids),
       onUnresolved: path => listener.unresolved(path),
       onError: error => listener.error(error, true),
@@ -97,16 +103,23 @@ export async function boot(
     })
     undo.push(() => host.close())
     const patience = { ms: deadline, signal: anyOf(newer, stopped) }
-    const exports = await host.import(entry, undefined, patience)
-    const plugin = entryPlugin(exports)
-    if (!plugin)
-      throw new Error(
-        `entry "${entry}" exports no plugin. Its default export must be a Cordis plugin: \`export default function (ctx, config) { … }\``
-      )
+    const plugin = isConfigFile(entry)
+      ? await loaderPlugin(host, entry)
+      : pluginOf(await host.import(entry, undefined, patience), entry)
     const root = new (await findContext(host, entry))()
     assertInternals(root)
     fibers = new Fibers(root)
     let isStopping = false
+    // Of a row's error the loader's log is the second word.
+    const told = new WeakSet()
+    const failed = (error: unknown) => {
+      if (isReference(error)) told.add(error)
+      listener.error(error, true)
+    }
+    const note = (message: string) => listener.note(message)
+    const isReloading = () => isStopping || listener.isReloading()
+    rows = new Rows({ host, folder: env.config.root, isReloading, failed, note })
+    rows.attach(root)
     const versions: Versions = {
       evaluates: (file, version) => host.evaluates(file, version),
       runs: (file, version) => host.runs(file, version),
@@ -117,15 +130,20 @@ export async function boot(
           generation: host.version(host.exports(module)) || undefined
         }
       },
-      isReloading: () => isStopping || listener.isReloading()
+      isReloading
     }
     undo.push(catchLateErrors(versions, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
-    root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
+    root.logger.exporter({
+      export: ({ type, args: [error] }: LogMessage) => {
+        if (type === 'error' && !(isReference(error) && told.has(error)))
+          listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
+      }
+    })
     // Before the host: what a plugin has made may need what its module has made.
     undo.push(() => within(deadline, Promise.resolve(root.fiber.dispose())))
     await ready(fibers.apply(root, plugin, config), deadline, stopped)
-    await within(deadline, fibers.settled(), stopped)
+    await within(deadline, rows.settled(fibers), stopped)
     const auditor = new Auditor({
       ledger,
       resources,
@@ -139,6 +157,7 @@ export async function boot(
     return {
       entry: normalizeModuleId(entry),
       host,
+      rows,
       fibers,
       ledger,
       resources,
@@ -161,6 +180,15 @@ export async function boot(
   }
 }
 
+/** @throws when a module exports no plugin. */
+function pluginOf(exports: Exports, entry: string): unknown {
+  const plugin = entryPlugin(exports)
+  if (plugin) return plugin
+  throw new Error(
+    `entry "${entry}" exports no plugin. Its default export must be a Cordis plugin: \`export default function (ctx, config) { … }\``
+  )
+}
+
 /** Waits until the entry's plugin runs. @throws what it throws, and when it has not ended in time. */
 async function ready(fiber: Fiber, deadline: number, stopped: AbortSignal): Promise<void> {
   if (await within(deadline, fiber.await(), stopped)) return
@@ -171,7 +199,3 @@ async function ready(fiber: Fiber, deadline: number, stopped: AbortSignal): Prom
 
 /** Cordis' own buffer, and ours. */
 const OWN_EXPORTERS = 2
-
-function logged({ type, args }: LogMessage, unseen: boolean, listener: HarnessListener): void {
-  if (type === 'error') listener.error(args[0], unseen)
-}

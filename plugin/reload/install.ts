@@ -174,12 +174,18 @@ async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promi
 
 function reason(fiber: Fiber): string {
   if (isBusy(fiber)) return 'it is still loading'
+  const missing = missingOf(fiber)
+  return missing ? `it waits for ${missing}` : 'it is not active'
+}
+
+/** The services that a fiber waits for, in words. */
+export function missingOf(fiber: Fiber): string {
   const missing = Object.keys(fiber.inject).filter(name => fiber.ctx.get(name) === undefined)
-  return missing.length > 0 ? `it waits for ${missing.map(name => `"${name}"`).join(', ')}` : 'it is not active'
+  return missing.map(name => `"${name}"`).join(', ')
 }
 
 /** What a fiber failed with, if it did. */
-async function failureOf(fiber: Fiber): Promise<unknown> {
+export async function failureOf(fiber: Fiber): Promise<unknown> {
   return fiber.await().then(
     () => undefined,
     (error: unknown) => error

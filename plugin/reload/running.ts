@@ -2,6 +2,7 @@
 import type { Auditor } from '../audit/audit.ts'
 import type { Fibers } from '../cordis/fibers.ts'
 import type { Host } from '../modules/host.ts'
+import type { Rows } from '../loader/rows.ts'
 import type { Ledger } from '../audit/ledger.ts'
 import type { Step } from '../report/report.ts'
 import type { Resources } from '../leaks/resources.ts'
@@ -45,6 +46,8 @@ export interface Running {
   /** Module id of the entry. */
   entry: string
   host: Host
+  /** What loaders run. */
+  rows: Rows
   fibers: Fibers
   ledger: Ledger
   resources: Resources
