@@ -1,5 +1,6 @@
 /** Brings a harness up: its ledger, its modules, its copy of Cordis, a root context, and the entry's plugin on it. */
 import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from '../audit/audit.ts'
@@ -118,7 +119,7 @@ export async function boot(
     }
     const note = (message: string) => listener.note(message)
     const isReloading = () => isStopping || listener.isReloading()
-    rows = new Rows({ host, folder: env.config.root, isReloading, failed, note })
+    rows = new Rows({ host, folder: dirname(entry), isReloading, failed, note })
     rows.attach(root)
     const versions: Versions = {
       evaluates: (file, version) => host.evaluates(file, version),

@@ -1,5 +1,5 @@
 /** A configuration file as the entry: what composes the harness is a loader that reads it, as `npx cordis` starts one. */
-import { basename, dirname, extname } from 'node:path'
+import { dirname, extname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Context, Fiber } from '../cordis/cordis.ts'
 import { fiberOf, type Loader } from '../cordis/loader.ts'
@@ -35,7 +35,8 @@ export async function loaderPlugin(host: Host, file: string): Promise<(ctx: Cont
   return async function harness(ctx, config) {
     await (ctx as Composing).plugin(plugin, { baseUrl: `${pathToFileURL(dirname(file)).href}/` })
     const service = ctx.root.get('loader') as Loader
-    const options = { path: `./${basename(file)}`, ...(config as object | undefined) }
+    // Absolute: not every loader tells an included file where it is.
+    const options = { path: pathToFileURL(file).href, ...(config as object | undefined) }
     const id = await service.create({ name: include, config: options })
     await ready(fiberOf(service.store[id]!), include, file)
   }
