@@ -1,7 +1,8 @@
 /** Harnesses that real loaders compose: providers that write down in `seq` when they come and go, and the rows that run. */
 import { readFileSync, rmSync, writeFileSync, mkdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { expect } from 'vitest'
 import type { InlineConfig } from 'vite'
 import type { Entry, Loader } from '../plugin/cordis/loader.ts'
@@ -83,7 +84,11 @@ export async function createRowsApp(
   options: Partial<Options> = {},
   config: InlineConfig = {}
 ): Promise<RowsApp> {
-  const app = await createApp(files, { entry: 'cordis.yml', ...options }, config, root => family.prepare(root))
+  const app = await createApp(files, { entry: 'cordis.yml', ...options }, config, root => {
+    family.prepare(root)
+    const file = join(root, 'cordis.yml')
+    if (files['cordis.yml']) writeFileSync(file, files['cordis.yml'].replaceAll('file:///ROOT', pathToFileURL(root).href))
+  })
   const loader = () => app.service<Loader>('loader')
   const entries = () => [...loader().entries()]
   return Object.assign(app, {
@@ -107,6 +112,3 @@ export async function createRowsApp(
     entry: (id: string) => entries().find(({ options }) => options.id === id)!
   })
 }
-
-/** The folder of a file. */
-export const folderOf = dirname

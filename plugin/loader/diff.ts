@@ -43,7 +43,7 @@ export function changesOf(
   after: ReadonlyMap<string, Placed>
 ): Map<string, RowChange> {
   const changes = new Map<string, RowChange>()
-  for (const [id, { isOff }] of before) if (!after.has(id) && !isOff) changes.set(id, 'removed')
+  for (const [id, { isOff, isGroup }] of before) if (!after.has(id) && (!isOff || isGroup)) changes.set(id, 'removed')
   for (const [id, next] of after) {
     const old = before.get(id)
     const change = old ? changeOf(old, next) : next.isOff && !next.isGroup ? undefined : 'added'
