@@ -121,7 +121,9 @@ export async function findContext(host: Host, entry: string): Promise<new () => 
   }
   for (const Context of copies.keys()) return Context as new () => Context
   let found = 'cannot find cordis'
-  for (const name of PACKAGES) {
+  // Where both are installed: packages that were imported are written for one of them.
+  const isOfDeepSeek = [...host.evaluated()].some(([id]) => id.includes('/@deepseek-ai/'))
+  for (const name of isOfDeepSeek ? PACKAGES.toReversed() : PACKAGES) {
     const exports = await host.import(name, entry).catch(() => undefined)
     if (typeof exports?.['Context'] !== 'function') continue
     if (typeof exports['Fiber'] === 'function') return exports['Context'] as new () => Context

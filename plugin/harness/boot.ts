@@ -111,11 +111,11 @@ export async function boot(
     assertInternals(root)
     fibers = new Fibers(root)
     let isStopping = false
-    // Of a row's error the loader's log is the second word.
-    const told = new WeakSet()
+    const logged = new WeakSet()
+    // Of an error that was told before, the log is the second word.
+    const isFirst = (error: unknown) => !isReference(error) || (!logged.has(error) && logged.add(error) !== undefined)
     const failed = (error: unknown) => {
-      if (isReference(error)) told.add(error)
-      listener.error(error, true)
+      if (isFirst(error)) listener.error(error, true)
     }
     const note = (message: string) => listener.note(message)
     const isReloading = () => isStopping || listener.isReloading()
@@ -131,13 +131,14 @@ export async function boot(
           generation: host.version(host.exports(module)) || undefined
         }
       },
-      isReloading
+      isReloading,
+      wasLogged: error => isReference(error) && logged.has(error)
     }
     undo.push(catchLateErrors(versions, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({
       export: ({ type, args: [error] }: LogMessage) => {
-        if (type === 'error' && !(isReference(error) && told.has(error)))
+        if (type === 'error' && isFirst(error))
           listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
       }
     })

@@ -56,6 +56,11 @@ export class Rows {
     this.#keepFiles(root)
   }
 
+  /** Whether a loader runs. */
+  areThere(): boolean {
+    return this.#running().length > 0
+  }
+
   /** Every row. */
   entries(): Entry[] {
     return this.#running().flatMap(loader => [...loader.entries()])

@@ -64,6 +64,8 @@ export async function install(change: Change, running: Running, steps: Steps): P
     const none = failed.find(({ instance }) => !installed.some(other => isBack(other, instance)))
     if (none) throw none.failure
     await dependentsBack(installed, comeback)
+    // A loader applies its rows in its own time.
+    if (running.rows.areThere()) await within(deadline, running.rows.settled(fibers), signal)
     steps.failed(failed.map(({ failure }) => failure))
   } catch (error) {
     for (const { fiber } of installed.toReversed())
