@@ -40,7 +40,9 @@ describe.each(FAMILIES)('with $loader', family => {
       'greeter 2 up {"word":"two"}'
     ])
     // The entry itself is a restart, and the rows of the new loader are ours too.
-    expect(await app.edit('harness.ts', entry.replace("id: 'calc'", "id: 'sum'"))).toMatchObject({ outcome: 'restarted' })
+    expect(await app.edit('harness.ts', entry.replace("id: 'calc'", "id: 'sum'"))).toMatchObject({
+      outcome: 'restarted'
+    })
     seq.length = 0
     await app.edit('providers/greeter.ts', plugin('greeter', 3))
     expect(seq).toEqual(['greeter 2 down', 'greeter 3 up {"word":"two"}'])
@@ -48,7 +50,8 @@ describe.each(FAMILIES)('with $loader', family => {
   })
 
   test('rows in JSON are as good, and a mistake in them has a place', async () => {
-    const json = (word: string) => `[\n  { "id": "greeter", "name": "./providers/greeter.ts", "config": { "word": "${word}" } }\n]\n`
+    const json = (word: string) =>
+      `[\n  { "id": "greeter", "name": "./providers/greeter.ts", "config": { "word": "${word}" } }\n]\n`
     const app = await createRowsApp(family, { ...files, 'cordis.json': json('one') }, { entry: 'cordis.json' })
     await app.next('ready')
     expect(await app.save('cordis.json', json('two'))).toMatchObject({ line: 'configured greeter' })
@@ -105,7 +108,13 @@ describe.each(FAMILIES)('with $loader', family => {
     await app.next('ready')
     seq.length = 0
     await app.save('cordis.yml', app.read('cordis.yml').replace('n: 1', 'n: 2'))
-    expect(seq).toEqual(['parks for store page,store', 'store 1 down', 'user 1 down', 'store 1 up {"n":2}', 'user 1 up'])
+    expect(seq).toEqual([
+      'parks for store page,store',
+      'store 1 down',
+      'user 1 down',
+      'store 1 up {"n":2}',
+      'user 1 up'
+    ])
   })
 
   test('a row that others run on is removed, and who waits for it is told and not rolled back', async () => {

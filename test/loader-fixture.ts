@@ -87,7 +87,8 @@ export async function createRowsApp(
   const app = await createApp(files, { entry: 'cordis.yml', ...options }, config, root => {
     family.prepare(root)
     const file = join(root, 'cordis.yml')
-    if (files['cordis.yml']) writeFileSync(file, files['cordis.yml'].replaceAll('file:///ROOT', pathToFileURL(root).href))
+    if (files['cordis.yml'])
+      writeFileSync(file, files['cordis.yml'].replaceAll('file:///ROOT', pathToFileURL(root).href))
   })
   const loader = () => app.service<Loader>('loader')
   const entries = () => [...loader().entries()]

@@ -82,7 +82,10 @@ describe.each(FAMILIES)('with $loader', family => {
     await app.next('ready')
     seq.length = 0
     const broken = await app.edit('cordis.yml', `${yml('two')}  config: [`)
-    expect(broken).toMatchObject({ outcome: 'kept', error: { location: { file: expect.stringMatching(/cordis\.yml$/) } } })
+    expect(broken).toMatchObject({
+      outcome: 'kept',
+      error: { location: { file: expect.stringMatching(/cordis\.yml$/) } }
+    })
     expect(broken.error!.location!.line).toBeGreaterThan(6)
     expect(await app.edit('cordis.yml', 'word: one\n')).toMatchObject({ outcome: 'kept' })
     app.write('cordis.yml', '')
@@ -168,8 +171,10 @@ ${rest}`
     expect(seq.splice(0)).toEqual(['calc 1 down', 'calc 2 up'])
     expect((await app.save('cordis.yml', group('two', outside))).line).toBe('replaced calc')
     expect(seq.splice(0)).toEqual(['calc 2 down', 'calc 2 up'])
-    expect((await app.save('cordis.yml', group('two').replace('group: true', 'group: true\n  disabled: true') + outside)).line)
-      .toBe('disabled greeter')
+    expect(
+      (await app.save('cordis.yml', group('two').replace('group: true', 'group: true\n  disabled: true') + outside))
+        .line
+    ).toBe('disabled greeter')
     expect(app.rows().toSorted()).toEqual(['calc on', 'greeter off', 'group on'])
     expect((await app.save('cordis.yml', outside)).line).toBe('removed group')
     expect(app.rows()).toEqual(['calc on'])
@@ -211,15 +216,18 @@ ${rest}`
     - { id: reader, name: ./providers/reader.ts }
 - { id: outer, name: ./providers/reader.ts }\n`
     const store = (v: number) => plugin('store', v, { body: `ctx.reflect.provide('store', config)` })
-    const reader = (v: number) =>
-      plugin('reader', v, { inject: ['store'], body: `say('sees ' + ctx.store.n)` })
+    const reader = (v: number) => plugin('reader', v, { inject: ['store'], body: `say('sees ' + ctx.store.n)` })
     const app = await createRowsApp(family, {
       'cordis.yml': content,
       'providers/store.ts': store(1),
       'providers/reader.ts': reader(1)
     })
     await app.next('ready')
-    const seen = () => seq.splice(0).filter(text => text.includes('sees')).toSorted()
+    const seen = () =>
+      seq
+        .splice(0)
+        .filter(text => text.includes('sees'))
+        .toSorted()
     expect(seen()).toEqual(['reader 1 sees 1', 'reader 1 sees 2'])
     await app.edit('providers/reader.ts', reader(2))
     expect(seen()).toEqual(['reader 2 sees 1', 'reader 2 sees 2'])
@@ -256,7 +264,10 @@ ${rest}`
   })
 
   test('a row whose module fails is tried again when that is mended, or what it asks for appears', async () => {
-    const app = await createRowsApp(family, { ...files, 'providers/calc.ts': `import { two } from './two.ts'\n${plugin('calc')}\nexport const x = two` })
+    const app = await createRowsApp(family, {
+      ...files,
+      'providers/calc.ts': `import { two } from './two.ts'\n${plugin('calc')}\nexport const x = two`
+    })
     expect(await app.next('ready')).toMatchObject({ failed: ['./providers/calc.ts'] })
     expect(app.rows()).toEqual(['greeter on', 'calc state undefined'])
     app.write('providers/two.ts', 'export const two = 2')
@@ -280,7 +291,10 @@ ${rest}`
     await app.next('ready')
     seq.length = 0
     const report = await app.edit('cordis.yml', yml('bad'))
-    expect(report).toMatchObject({ outcome: 'rolled-back', error: { message: expect.stringContaining('no such word') } })
+    expect(report).toMatchObject({
+      outcome: 'rolled-back',
+      error: { message: expect.stringContaining('no such word') }
+    })
     expect(seq.filter(text => text.includes('up'))).toEqual(['greeter 1 up {"word":"one"}'])
     expect(app.rows().toSorted()).toEqual(['calc on', 'greeter on'])
     expect(app.read('cordis.yml')).toBe(yml('bad'))

@@ -29,7 +29,11 @@ export interface Context {
   }
   parallel(event: string, ...args: unknown[]): Promise<void>
   emit(event: string, ...args: unknown[]): void
-  on(event: 'internal/plugin', listener: (fiber: Fiber) => void, options: { global?: boolean; prepend?: boolean }): unknown
+  on(
+    event: 'internal/plugin',
+    listener: (fiber: Fiber) => void,
+    options: { global?: boolean; prepend?: boolean }
+  ): unknown
 }
 
 /** A service as Cordis keeps it. */

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from '../audit/audit.ts'
+import { setImmediate } from '../guard/clock.ts'
 import { messageOf } from '../guard/contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from '../cordis/cordis.ts'
 import { entryPlugin, Fibers } from '../cordis/fibers.ts'
@@ -138,8 +139,7 @@ export async function boot(
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({
       export: ({ type, args: [error] }: LogMessage) => {
-        if (type === 'error' && isFirst(error))
-          listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
+        if (type === 'error' && isFirst(error)) listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
       }
     })
     // Before the host: what a plugin has made may need what its module has made.
@@ -177,6 +177,8 @@ export async function boot(
       }
     }
   } catch (error) {
+    // Node tells at the end of the turn of what was rejected with it, and somebody has to listen by then.
+    await new Promise(resolve => setImmediate(resolve))
     for (const step of undo.toReversed()) await step()
     throw error
   }

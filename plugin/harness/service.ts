@@ -94,7 +94,12 @@ export function answer(path: string, root: string, running: Running | undefined)
   if (!running) return never('nothing is reloaded: the harness does not run')
   const { host, fibers, ledger, rows } = running
   if (rows.files().has(file))
-    return { file, when: 'now', providers: [], message: 'the rows that have changed are applied; if one fails, the old ones go on' }
+    return {
+      file,
+      when: 'now',
+      providers: [],
+      message: 'the rows that have changed are applied; if one fails, the old ones go on'
+    }
   const ids = host.modulesOf(file)
   if (ids.length === 0) return never('nothing is reloaded: no running module uses this file')
   const plan = reach(ids, running)

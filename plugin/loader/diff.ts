@@ -16,7 +16,10 @@ export interface Placed {
 }
 
 /** Every row of a file by its id, groups before what they hold. */
-export function place(rows: readonly RowOptions[], isTrue: (disabled: unknown, id: string) => boolean): Map<string, Placed> {
+export function place(
+  rows: readonly RowOptions[],
+  isTrue: (disabled: unknown, id: string) => boolean
+): Map<string, Placed> {
   const placed = new Map<string, Placed>()
   const walk = (list: readonly RowOptions[], group: string | undefined, isOutside: boolean) => {
     for (const row of list) {
@@ -79,6 +82,7 @@ export function adoptIds(before: readonly RowOptions[], after: readonly RowOptio
   for (const row of after) {
     row.id ??= Math.random().toString(16).slice(2, 10)
     const old = before.find(({ id }) => id === row.id)
-    if (isGroupRow(row)) adoptIds(old && isGroupRow(old) ? (old.config as RowOptions[]) : [], row.config as RowOptions[])
+    if (isGroupRow(row))
+      adoptIds(old && isGroupRow(old) ? (old.config as RowOptions[]) : [], row.config as RowOptions[])
   }
 }

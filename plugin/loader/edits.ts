@@ -108,7 +108,7 @@ function isVolatile(schema: Schema | undefined, seen: Set<Schema>): boolean {
 /** The rows of a report. */
 export function rowReports({ edits }: Edits): RowReport[] {
   return edits.map(({ id, change, next, entry, reading }) => {
-    const name = (next ?? entry?.options)!.name
+    const { name } = next ?? entry!.options
     const isOwn = isNamed(id, reading.before.content, reading.tree.content)
     return { id, row: isOwn ? id : name, name, change, file: reading.file }
   })

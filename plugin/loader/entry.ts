@@ -27,7 +27,10 @@ export function isConfigFile(file: string): boolean {
  * The plugin that composes the harness of a configuration file.
  * @throws when the packages that read it are not there.
  */
-export async function loaderPlugin(host: Host, file: string): Promise<(ctx: Context, config: unknown) => Promise<void>> {
+export async function loaderPlugin(
+  host: Host,
+  file: string
+): Promise<(ctx: Context, config: unknown) => Promise<void>> {
   const { cordis, loader, include } = await familyOf(host, file)
   // The Cordis that these run on is the one that the root is made of.
   await host.import(cordis, file)
@@ -62,5 +65,7 @@ async function familyOf(host: Host, file: string): Promise<(typeof FAMILIES)[num
   }
   const [{ loader, include }] = FAMILIES as [(typeof FAMILIES)[number]]
   const wanted = missing.length > 0 ? missing : [loader, include]
-  throw new Error(`entry "${file}": it is read by packages that are not there. Install them beside it: npm install ${wanted.join(' ')}`)
+  throw new Error(
+    `entry "${file}": it is read by packages that are not there. Install them beside it: npm install ${wanted.join(' ')}`
+  )
 }

@@ -7,6 +7,7 @@ import { within } from '../guard/within.ts'
 import { failureOf, missingOf } from '../reload/install.ts'
 import type { Running } from '../reload/running.ts'
 import type { Location } from '../modules/script.ts'
+import type { Rows } from './rows.ts'
 import type { Edit, Edits } from './edits.ts'
 import type { GoingRows } from './going.ts'
 import { placeOf, unread } from './read.ts'
@@ -33,7 +34,9 @@ export async function restoreRows(edits: Edits, going: GoingRows, running: Runni
     const fiber = fiberOf(reading.tree.store[id] ?? ({} as Entry))
     if (!wasActive || (fiber && isActive(fiber))) continue
     const cause = fiber && (await failureOf(fiber))
-    failures.push(new Error(`row "${id}" did not come back: ${cause === undefined ? 'it is not active' : messageOf(cause)}`))
+    failures.push(
+      new Error(`row "${id}" did not come back: ${cause === undefined ? 'it is not active' : messageOf(cause)}`)
+    )
   }
   return failures
 }
@@ -56,23 +59,31 @@ function endRow(entry: Entry | undefined): void {
 }
 
 /** A row that has to run does so, or waits for a service; one that ran before, and waits now, has failed. */
-async function assertRuns({ id, reading: { tree, file }, next }: Edit, going: GoingRows, { rows }: Running) {
-  const entry = tree.store[id]
+async function assertRuns(edit: Edit, going: GoingRows, { rows }: Running): Promise<void> {
+  const { id, reading, next } = edit
+  const entry = reading.tree.store[id]
   if (!next || !entry || entry.disabled) return
-  const fail = (why: unknown, cause?: unknown) => {
-    throw Object.assign(new Error(`row "${id}": ${messageOf(why)}`, { cause }), placed(cause, placeOf(id, file)))
-  }
+  const failure = await failureOfRow(entry, going, rows)
+  if (!failure) return
+  const { message, cause } = failure
+  throw Object.assign(new Error(`row "${id}": ${message}`, { cause }), placed(cause, placeOf(id, reading.file)))
+}
+
+async function failureOfRow(
+  entry: Entry,
+  going: GoingRows,
+  rows: Rows
+): Promise<{ message: string; cause?: unknown } | undefined> {
   const fiber = fiberOf(entry)
-  if (!fiber) {
-    const cause = rows.errorOf(entry) ?? new Error('its module could not be loaded')
-    return fail(cause, cause)
-  }
-  if (isBusy(fiber)) return fail('it is still loading')
-  if (isActive(fiber)) return
+  const thrown = (cause: unknown) => ({ message: messageOf(cause), cause })
+  if (!fiber) return thrown(rows.errorOf(entry) ?? new Error('its module could not be loaded'))
+  if (isBusy(fiber)) return { message: 'it is still loading' }
+  if (isActive(fiber)) return undefined
   const cause = await failureOf(fiber)
-  if (cause !== undefined) return fail(cause, cause)
-  const ran = going.instances.some(instance => instance.entry?.options.id === id && going.active.has(instance.fiber))
-  if (ran) fail(`it waits for ${missingOf(fiber)}`)
+  if (cause !== undefined) return thrown(cause)
+  const { id } = entry.options
+  const hasRun = going.instances.some(instance => instance.entry?.options.id === id && going.active.has(instance.fiber))
+  return hasRun ? { message: `it waits for ${missingOf(fiber)}` } : undefined
 }
 
 /** Where what was thrown has no place of its own, it is the row's. */

@@ -110,7 +110,7 @@ export class Rows {
   /** Resolves when no row is being imported, and nothing loads or unloads. */
   async settled(fibers: Fibers): Promise<void> {
     await fibers.settled()
-    for (let seen = 0, now = -1; seen !== now; ) {
+    for (let seen = 0, now = -1; seen !== now;) {
       seen = this.#imports
       await this.#importing
       for (const loader of this.#running()) await loader.await()

@@ -19,7 +19,11 @@ export interface InPlace {
 }
 
 /** The modules that nothing imports once the overlay is in place. */
-export function unusedAfter(overlay: Overlay, invalid: ReadonlySet<string>, { modules, importers, isAskedFor }: InPlace): string[] {
+export function unusedAfter(
+  overlay: Overlay,
+  invalid: ReadonlySet<string>,
+  { modules, importers, isAskedFor }: InPlace
+): string[] {
   const unused = new Set<string>()
   const isUnused = (id: string) => {
     const running = record(modules, id)
