@@ -59,15 +59,17 @@ interface Events {
   error: ReportError
 }
 
-/** Starts a dev server on a temporary folder with `files`; the entry is `harness.ts`. */
+/** Starts a dev server on a temporary folder with `files`; the entry is `harness.ts`. `prepare` may change the folder first. */
 export async function createApp(
   files: Record<string, string>,
   options: Partial<Options> = {},
-  config: InlineConfig = {}
+  config: InlineConfig = {},
+  prepare: (root: string) => void = () => {}
 ): Promise<App> {
   seq.length = 0
   gates.clear()
   const root = createFolder(files)
+  prepare(root)
   const lines: string[] = []
   let watching: Promise<unknown> | undefined
   let events!: App['next']

@@ -9,6 +9,10 @@ const packages = fileURLToPath(new URL('../node_modules', import.meta.url))
 export function linkPackages(folder: string): void {
   mkdirSync(join(folder, 'node_modules'), { recursive: true })
   for (const name of readdirSync(packages)) {
-    if (!name.startsWith('.')) symlinkSync(join(packages, name), join(folder, 'node_modules', name), 'junction')
+    const scoped = name.startsWith('@') ? readdirSync(join(packages, name)).map(other => join(name, other)) : [name]
+    if (name.startsWith('@')) mkdirSync(join(folder, 'node_modules', name), { recursive: true })
+    for (const one of scoped) {
+      if (!one.startsWith('.')) symlinkSync(join(packages, one), join(folder, 'node_modules', one), 'junction')
+    }
   }
 }

@@ -398,31 +398,6 @@ test('two saves of one file within 30 ms end with the second content', async () 
   expect(app.service('agents')['version']).toBe('final4')
 })
 
-test('a provider that a loader applied keeps its entry, and the loader is not told that it was disabled', async () => {
-  const app = await createApp({
-    ...files,
-    'harness.ts': `
-      import Agents from './providers/agents.ts'
-      // What @cordisjs/plugin-loader does with the fibers of its entries.
-      export default function harness(ctx) {
-        const entry = { options: {} }
-        const parent = ctx.extend({ [Symbol.for('cordis.entry')]: entry })
-        ctx.on('internal/plugin', fiber => {
-          if (fiber.parent[Symbol.for('cordis.entry')] && !fiber.entry && fiber.uid) fiber.entry = fiber.parent[Symbol.for('cordis.entry')]
-          if (fiber.uid === null && fiber.entry) seq.push('disabled')
-        })
-        entry.fiber = ctx.registry.plugin.call(parent.registry, Agents, { size: 1 })
-        ctx.provide('entry', entry)
-      }`
-  })
-  await app.next('ready')
-  const entry = app.service('entry')
-  await app.edit('providers/agents.ts', v('v2'))
-  expect(seq).toEqual(['v1 up {"size":1}', 'v1 down', 'v2 up {"size":1}'])
-  expect(entry['fiber'].entry).toBe(entry)
-  expect(entry['fiber'].state).toBe(2)
-})
-
 test('of two providers that are replaced together, the one whose async init fails rolls both back', async () => {
   const app = await createApp({
     ...files,

@@ -16,7 +16,7 @@ export interface Context {
   get(service: string): unknown
   [isolate]: Record<string, symbol>
   reflect: {
-    provide(name: string, value: unknown): unknown
+    provide(name: string, value: unknown, check?: unknown): unknown
     notify(names: string[]): unknown
     store: Record<symbol, Implementation>
   }
@@ -28,6 +28,11 @@ export interface Context {
   }
   parallel(event: string, ...args: unknown[]): Promise<void>
   emit(event: string, ...args: unknown[]): void
+  on(
+    event: 'internal/plugin',
+    listener: (fiber: Fiber) => void,
+    options: { global?: boolean; prepend?: boolean }
+  ): unknown
 }
 
 /** A service as Cordis keeps it. */
@@ -47,6 +52,8 @@ export interface LogMessage {
 interface Runtime {
   name?: string
   callback: Function
+  /** The schema of its config. */
+  Config?: object
   fibers: Iterable<Fiber>
 }
 
@@ -70,7 +77,9 @@ export interface Fiber {
   store: Record<string, Implementation> | undefined
   _disposables: { length: number; clear(): (() => unknown)[] }
   inertia: Promise<void> | undefined
-  /** The entry of `@cordisjs/plugin-loader` that applied it. */
+  /** Its own listeners to `internal/update`, which may take a new config as it runs. */
+  _hooks?: Record<string, Iterable<unknown> | undefined>
+  /** The row of a loader's that it belongs to: its own, or that of a fiber above it. */
   entry?: { fiber?: Fiber }
   dispose(): Promise<void> | undefined
   await(): Promise<unknown>
@@ -115,7 +124,9 @@ export async function findContext(host: Host, entry: string): Promise<new () => 
   }
   for (const Context of copies.keys()) return Context as new () => Context
   let found = 'cannot find cordis'
-  for (const name of PACKAGES) {
+  // Where both are installed: packages that were imported are written for one of them.
+  const isOfDeepSeek = [...host.evaluated()].some(([id]) => id.includes('/@deepseek-ai/'))
+  for (const name of isOfDeepSeek ? PACKAGES.toReversed() : PACKAGES) {
     const exports = await host.import(name, entry).catch(() => undefined)
     if (typeof exports?.['Context'] !== 'function') continue
     if (typeof exports['Fiber'] === 'function') return exports['Context'] as new () => Context

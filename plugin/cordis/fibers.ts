@@ -3,6 +3,7 @@ import { Applied } from './applied.ts'
 import { attempt, contain, read } from '../guard/contain.ts'
 import { type Context, type Fiber, FiberState, type Implementation, isolate } from './cordis.ts'
 import { type Exports, isReference } from '../modules/exports.ts'
+import { type Entry, fiberOf } from './loader.ts'
 import { within } from '../guard/within.ts'
 
 /** One application of an exported plugin, with all that is needed to apply its successor. */
@@ -13,8 +14,8 @@ export interface Instance {
   plugin: unknown
   /** The export that the plugin came from; `"*"` for a module that is a plugin itself (`export function apply`). */
   exported: string
-  /** The loader's entry that applied it. */
-  entry: Fiber['entry']
+  /** The row of a loader's that it runs for. */
+  entry: Entry | undefined
 }
 
 /** The fibers of one root context. */
@@ -39,10 +40,14 @@ export class Fibers {
         const applied = this.#applied.of(fiber)
         // A module that is a plugin itself may have been applied through the namespace of an earlier version.
         if (applied && (applied.plugin === value || (exported === '*' && isNamespace(applied.plugin))))
-          found.set(fiber, { module, fiber, plugin: applied.plugin, exported, entry: fiber.entry })
+          found.set(fiber, { module, fiber, plugin: applied.plugin, exported, entry: ownEntry(fiber) })
       }
     }
-    for (const vacant of this.#vacant) if (vacant.module === module) found.set(vacant.fiber, vacant)
+    for (const vacant of this.#vacant) {
+      // Its loader has filled the place by itself, or given it up.
+      if (vacant.entry && (vacant.entry.fiber?.uid != null || isRemoved(vacant.entry))) this.#vacant.delete(vacant)
+      else if (vacant.module === module) found.set(vacant.fiber, vacant)
+    }
     return [...found.values()].toSorted((a, b) => (a.fiber.uid ?? 0) - (b.fiber.uid ?? 0))
   }
 
@@ -226,8 +231,9 @@ export class Fibers {
   succeed({ fiber: earlier, entry }: Instance, plugin: unknown): Fiber | undefined {
     const applied = this.#applied.of(earlier)
     // A parent that went away meanwhile took its children with it.
-    if (earlier.parent.fiber.uid === null || applied?.off) return undefined
-    const fiber = this.apply(earlier.parent, plugin, applied?.config, applied?.getOuterStack)
+    if (earlier.parent.fiber.uid === null || applied?.off || (entry && isRemoved(entry))) return undefined
+    const config = entry ? rowConfig(entry, plugin) : applied?.config
+    const fiber = this.apply(earlier.parent, plugin, config, applied?.getOuterStack)
     this.#applied.hand(earlier, fiber, plugin)
     if (entry) entry.fiber = fiber
     return fiber
@@ -287,6 +293,22 @@ async function inertiaOf({ inertia }: Fiber): Promise<void> {
 export function isWithin(fiber: Fiber | undefined, fibers: ReadonlySet<Fiber>): boolean {
   for (let at = fiber; at; at = at.runtime ? at.parent.fiber : undefined) if (fibers.has(at)) return true
   return false
+}
+
+/** The row that a fiber runs for; what is below it has the same, and is not what the row is about. */
+function ownEntry(fiber: Fiber): Entry | undefined {
+  // Nobody but a loader sets it.
+  const entry = fiber.entry as Entry | undefined
+  return entry && fiberOf(entry) === fiber ? entry : undefined
+}
+
+function isRemoved(entry: Entry): boolean {
+  return entry.parent.tree.store[entry.options.id] !== entry
+}
+
+/** What a row gives to its plugin: a loader may have changed it without a word to the fiber, or evaluate it first. */
+function rowConfig(entry: Entry, plugin: unknown): unknown {
+  return entry._resolveConfig ? entry._resolveConfig(plugin) : entry.options.config
 }
 
 /** The exports of a module that Cordis would accept as a plugin. */

@@ -1,18 +1,23 @@
 /** Brings a harness up: its ledger, its modules, its copy of Cordis, a root context, and the entry's plugin on it. */
 import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { DevEnvironment } from 'vite'
 import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from '../audit/audit.ts'
+import { setImmediate } from '../guard/clock.ts'
 import { messageOf } from '../guard/contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from '../cordis/cordis.ts'
 import { entryPlugin, Fibers } from '../cordis/fibers.ts'
 import { Providers } from '../cordis/providers.ts'
 import { Creators } from '../audit/creators.ts'
+import { type Exports, isReference } from '../modules/exports.ts'
 import { Host, type HostOptions } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
+import { isConfigFile, loaderPlugin } from '../loader/entry.ts'
+import { Rows, type RunningRows } from '../loader/rows.ts'
 import { catchLateErrors, type LateError, type Versions } from '../leaks/leftovers.ts'
 import type { Progress, SlowDrain } from '../report/events.ts'
-import type { Limits, Running } from '../reload/running.ts'
+import type { Limits } from '../reload/running.ts'
 import type { AuditReport } from '../report/report.ts'
 import { Resources } from '../leaks/resources.ts'
 import { installStackMapping } from '../report/script.ts'
@@ -22,7 +27,7 @@ import { anyOf, within } from '../guard/within.ts'
 
 /** What a harness is made of. */
 export interface HarnessOptions extends Limits {
-  /** Absolute path of the module that exports the composing plugin. */
+  /** Absolute path of the module that exports the composing plugin, or of the configuration file whose rows compose it. */
   entry: string
   /** Given to that plugin. */
   config?: unknown
@@ -53,6 +58,8 @@ export interface HarnessListener {
   unresolved(path: string): void
   /** Resolves when no reload runs. */
   idle(): Promise<void>
+  /** Something is worth a line. */
+  note(message: string): void
   /** Modules have to be replaced although their code is the same. */
   invalidate(ids: string[]): void
 }
@@ -67,7 +74,7 @@ export async function boot(
   listener: HarnessListener,
   service: HarnessHmr,
   { newer, stopped, halted }: { newer: AbortSignal; stopped: AbortSignal; halted: AbortSignal }
-): Promise<Running & { stop(): Promise<void> }> {
+): Promise<RunningRows & { stop(): Promise<void> }> {
   const { entry, config, inline, grace, warnAfter, deadline, audit, auditHeap, trace } = options
   if (!existsSync(entry))
     throw new Error(
@@ -77,6 +84,7 @@ export async function boot(
   let fibers: Fibers
   let providers: Providers
   const were = new Set<string>()
+  let rows: Rows | undefined
   const isProvider = (id: string) => {
     // A retired generation's storages are its provider's, also when the module exports no plugin any more.
     if (!were.has(id) && providers?.of(id).instances.length > 0) were.add(id)
@@ -93,6 +101,7 @@ export async function boot(
       builtin: specifier => ledger.builtin(specifier),
       inline,
       external: await cordisFolders(env, entry),
+      isAskedFor: id => rows?.asksFor(id) ?? false,
       onInvalidate: ids => listener.invalidate(ids),
       onUnresolved: path => listener.unresolved(path),
       onError: error => listener.error(error, true),
@@ -100,17 +109,24 @@ export async function boot(
     })
     undo.push(() => host.close())
     const patience = { ms: deadline, signal: anyOf(newer, stopped) }
-    const exports = await host.import(entry, undefined, patience)
-    const plugin = entryPlugin(exports)
-    if (!plugin)
-      throw new Error(
-        `entry "${entry}" exports no plugin. Its default export must be a Cordis plugin: \`export default function (ctx, config) { … }\``
-      )
+    const plugin = isConfigFile(entry)
+      ? await loaderPlugin(host, entry)
+      : pluginOf(await host.import(entry, undefined, patience), entry)
     const root = new (await findContext(host, entry))()
     assertInternals(root)
     fibers = new Fibers(root)
     providers = new Providers(host, fibers)
     let isStopping = false
+    const logged = new WeakSet()
+    // Of an error that was told before, the log is the second word.
+    const isFirst = (error: unknown) => !isReference(error) || (!logged.has(error) && logged.add(error) !== undefined)
+    const failed = (error: unknown) => {
+      if (isFirst(error)) listener.error(error, true)
+    }
+    const note = (message: string) => listener.note(message)
+    const isReloading = () => isStopping || listener.isReloading()
+    rows = new Rows({ host, folder: dirname(entry), isReloading, failed, note })
+    rows.attach(root)
     const versions: Versions = {
       evaluates: (file, version) => host.evaluates(file, version),
       runs: (file, version) => host.runs(file, version),
@@ -118,15 +134,20 @@ export async function boot(
         const { name, generation } = providers.of(module)
         return { name, generation: generation || undefined }
       },
-      isReloading: () => isStopping || listener.isReloading()
+      isReloading,
+      wasLogged: error => isReference(error) && logged.has(error)
     }
     undo.push(catchLateErrors(versions, late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
-    root.logger.exporter({ export: message => logged(message, root.logger.exporters.size <= OWN_EXPORTERS, listener) })
+    root.logger.exporter({
+      export: ({ type, args: [error] }: LogMessage) => {
+        if (type === 'error' && isFirst(error)) listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
+      }
+    })
     // Before the host: what a plugin has made may need what its module has made.
     undo.push(() => within(deadline, Promise.resolve(root.fiber.dispose())))
     await ready(fibers.apply(root, plugin, config), deadline, stopped)
-    await within(deadline, fibers.settled(), stopped)
+    await within(deadline, rows.settled(fibers), stopped)
     const auditor = new Auditor({
       ledger,
       leaks,
@@ -140,6 +161,7 @@ export async function boot(
     return {
       entry: normalizeModuleId(entry),
       host,
+      rows,
       fibers,
       providers,
       ledger,
@@ -158,9 +180,20 @@ export async function boot(
       }
     }
   } catch (error) {
+    // Node tells at the end of the turn of what was rejected with it, and somebody has to listen by then.
+    await new Promise(resolve => setImmediate(resolve))
     for (const step of undo.toReversed()) await step()
     throw error
   }
+}
+
+/** @throws when a module exports no plugin. */
+function pluginOf(exports: Exports, entry: string): unknown {
+  const plugin = entryPlugin(exports)
+  if (plugin) return plugin
+  throw new Error(
+    `entry "${entry}" exports no plugin. Its default export must be a Cordis plugin: \`export default function (ctx, config) { … }\``
+  )
 }
 
 /** Waits until the entry's plugin runs. @throws what it throws, and when it has not ended in time. */
@@ -173,7 +206,3 @@ async function ready(fiber: Fiber, deadline: number, stopped: AbortSignal): Prom
 
 /** Cordis' own buffer, and ours. */
 const OWN_EXPORTERS = 2
-
-function logged({ type, args }: LogMessage, unseen: boolean, listener: HarnessListener): void {
-  if (type === 'error') listener.error(args[0], unseen)
-}

@@ -18,6 +18,8 @@ import { type AuditReport, isSuccess, type WhyReport } from '../report/report.ts
 import { Rounds } from './rounds.ts'
 import type { HarnessEvents, Progress } from '../report/events.ts'
 import type { Limits } from '../reload/running.ts'
+import { configure } from '../loader/configure.ts'
+import type { RunningRows } from '../loader/rows.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
 import { ticketFor, type HarnessHmr, runningProviders, type Status, type Ticket } from './service.ts'
@@ -251,6 +253,7 @@ export class Harness {
    * something is broken, what its new code was made of, or has asked for in vain, may be what mends it.
    */
   #isIrrelevant(file: string): boolean {
+    if (this.running?.rows.files().has(file)) return false
     if (this.running && this.#dirty.size === 0) return this.running.host.modulesOf(file).length === 0
     const isAsked = file === this.#options.entry || this.#dirty.has(file) || this.#missing.has(file)
     return !isAsked && !this.#env.moduleGraph.getModulesByFile(file)?.size
@@ -344,15 +347,20 @@ export class Harness {
           isReloading: () => UNDERWAY.has(this.history.progress?.step),
           unresolved: path => this.#missing.add(path),
           idle: () => this.idle(),
+          note: message => this.#tell('note', message),
           invalidate: ids => this.invalidate(ids)
         },
         this.service,
         { newer: newer.signal, stopped: this.#stopped.signal, halted: this.#halted.signal }
       )
       this.#state = { kind: 'running', running }
-      this.#missing.clear()
+      // Rows whose modules could not be loaded are tried again when one of what they have asked for is saved.
+      const failedRows = running.rows.failed()
+      this.#dirty = new Set(failedRows.flatMap(({ parent }) => running.rows.fileOf(parent.tree) ?? []))
+      if (failedRows.length === 0) this.#missing.clear()
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
       const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
+      failed.push(...failedRows.map(({ options }) => options.name))
       this.#tell('ready', { providers: fibers.length, failed, ms: now() - start })
     } catch (error) {
       this.#state = { kind: 'failed' }
@@ -379,9 +387,11 @@ export class Harness {
     const isFirstOfTwo = again.length > 0
     const together = { files: [...again, ...files], modules, retries: isFirstOfTwo }
     const live = await this.#reload({ ...together, frozen: frozen.filter(file => !again.includes(file)) })
-    if (live) for (const file of together.files) dirty.delete(file)
-    else if (isFirstOfTwo && (await this.#reload({ files, modules, frozen, retries: false })))
-      for (const file of files) dirty.delete(file)
+    const left = files.filter(file => !live.has(file))
+    const isLive = together.files.every(file => live.has(file))
+    if (!isLive && isFirstOfTwo && left.length + modules.length > 0)
+      for (const file of await this.#reload({ files: left, modules, frozen, retries: false })) live.add(file)
+    for (const file of live) dirty.delete(file)
     if (dirty.size === 0) this.#missing.clear()
     for (const file of this.#hanging.keys()) if (!dirty.has(file)) this.#hanging.delete(file)
     this.#dirty = dirty
@@ -393,10 +403,31 @@ export class Harness {
     return hungOn === undefined || saved.some(other => hungOn.includes(other))
   }
 
-  /** Whether the newest content of the files is what runs afterwards. */
-  async #reload(cause: Cause): Promise<boolean> {
+  /** The files of which the newest content is what runs afterwards. */
+  async #reload(cause: Cause): Promise<Set<string>> {
     const { running } = this
-    if (!running) return true
+    if (!running) return new Set(cause.files)
+    const isConfig = (file: string) => running.rows.files().has(file)
+    const rows = cause.files.filter(isConfig)
+    const modules = { ...cause, files: cause.files.filter(file => !rows.includes(file)) }
+    const live = new Set<string>()
+    const isMixed = rows.length > 0 && modules.files.length + modules.modules.length > 0
+    const configured = async (retries: boolean) =>
+      this.#run(configure, { ...cause, files: rows, modules: [], retries }, running)
+    // Rows first: a module that is saved with them may be one that they name, or do not name any more.
+    let isLive = rows.length === 0 || (await configured(isMixed || cause.retries))
+    if (modules.files.length + modules.modules.length > 0) {
+      const isReloaded = await this.#run(reload, modules, running)
+      if (isReloaded) for (const file of modules.files) live.add(file)
+      // Or the rows may say what only its new version takes.
+      if (isReloaded && !isLive) isLive = await configured(cause.retries)
+    }
+    if (isLive) for (const file of rows) live.add(file)
+    return live
+  }
+
+  /** One transaction. Whether the newest content of the files is what runs afterwards. */
+  async #run(transaction: typeof reload | typeof configure, cause: Cause, running: RunningRows): Promise<boolean> {
     for (const file of cause.files) running.host.invalidate(file)
     for (const id of cause.modules) running.host.invalidateModule(id)
     const [newer, abandon] = [new AbortController(), new AbortController()]
@@ -410,7 +441,7 @@ export class Harness {
     this.#underway = { files: cause.files, newer, abandon, began: timestamp(), isBoot: false }
     try {
       const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
-      const report = await reload(++this.#reloads, cause, running, meanwhile)
+      const report = await transaction(++this.#reloads, cause, running, meanwhile)
       const { error } = report
       for (const file of cause.files) {
         this.#rounds.ended(file, await this.#saves.isNewer(file, Infinity))

@@ -4,6 +4,7 @@ import { normalizePath } from 'vite'
 import type { Browsers } from './browsers.ts'
 import type { BeforeReload } from '../reload/close.ts'
 import { reach } from '../reload/plan.ts'
+import type { RunningRows } from '../loader/rows.ts'
 import type { Running } from '../reload/running.ts'
 import type { AuditReport, ReloadReport } from '../report/report.ts'
 import type { Boundary } from '../scope.ts'
@@ -88,11 +89,19 @@ export function runningProviders(running: Running | undefined): RunningProvider[
 }
 
 /** Answers a request from the modules and fibers that run now. */
-export function ticketFor(path: string, root: string, running: Running | undefined): Ticket {
+export function ticketFor(path: string, root: string, running: RunningRows | undefined): Ticket {
   const file = normalizePath(resolve(root, path))
   const never = (message: string): Ticket => ({ file, when: 'never', providers: [], message })
   if (!running) return never('nothing is reloaded: the harness does not run')
-  const ids = running.host.modulesOf(file)
+  const { host, rows } = running
+  if (rows.files().has(file))
+    return {
+      file,
+      when: 'now',
+      providers: [],
+      message: 'the rows that have changed are applied; if one fails, the old ones go on'
+    }
+  const ids = host.modulesOf(file)
   if (ids.length === 0) return never('nothing is reloaded: no running module uses this file')
   const plan = reach(ids, running)
   if (plan.kind === 'ignored') return never(`nothing is reloaded: ${plan.reason.message}`)

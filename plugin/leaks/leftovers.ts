@@ -23,6 +23,8 @@ export interface Versions {
   serving(module: string): { name: string; generation: number | undefined }
   /** Whether a reload takes things down and up. */
   isReloading(): boolean
+  /** Whether Cordis has logged an error: it is told of then, also where a loader waits for the fiber and forgets to ask. */
+  wasLogged(error: unknown): boolean
 }
 
 /**
@@ -31,6 +33,7 @@ export interface Versions {
  */
 export function catchLateErrors(versions: Versions, tell: (late: LateError) => void): () => void {
   return claimUncaught(error => {
+    if (versions.wasLogged(error)) return true
     const scripts = isNativeError(error) ? scriptsOf(error) : []
     const ours = scripts.filter(({ file, version }) => versions.evaluates(file, version))
     const retired = ours.find(({ file, version }) => !versions.runs(file, version))

@@ -46,6 +46,8 @@ export interface HostOptions extends SourcesOptions {
   deadline: number
   /** These modules have to be replaced: one that they import has called `import.meta.hot.invalidate()`. */
   onInvalidate?: (ids: string[]) => void
+  /** Whether somebody who is no module uses one: a row of a configuration file. */
+  isAskedFor?: (id: string) => boolean
   /** A listener of `import.meta.hot`, or a callback that belongs to no reload, has thrown. */
   onError?: (error: unknown) => void
 }
@@ -83,7 +85,8 @@ export class Host {
     this.#place = {
       modules: this.#modules,
       live: new LiveExports(),
-      importers: id => this.#sources.importers(id)
+      importers: id => this.#sources.importers(id),
+      isAskedFor: id => options.isAskedFor?.(id) ?? false
     }
     this.hot = new HotModules({
       deadline: options.deadline,
@@ -110,6 +113,21 @@ export class Host {
   async import(id: string, importer?: string, patience: Patience = {}): Promise<Exports> {
     const resolved = importer === undefined ? id : ((await this.#env.pluginContainer.resolveId(id, importer))?.id ?? id)
     return orGiveUp(this.#runner.executeId(resolved), this.#modules, this.#loading, patience)
+  }
+
+  /** Whether an import of `name` from `importer` would lead anywhere. */
+  async finds(name: string, importer: string): Promise<boolean> {
+    return (await this.#env.pluginContainer.resolveId(name, importer)) !== null
+  }
+
+  /** Imports a module for somebody who is no module. Nothing is left of one that fails: the next time it is tried anew. */
+  async ask(name: string, importer: string): Promise<{ module: string; exports: Exports }> {
+    const module = normalizeModuleId((await this.#sources.resolve(name, importer))?.id ?? name)
+    const running = this.exports(module)
+    if (running) return { module, exports: running }
+    const stage = await this.stage(new Set(), [module], new Set(), { ms: this.#options.deadline })
+    stage.commit()
+    return { module, exports: this.exports(module)! }
   }
 
   /**

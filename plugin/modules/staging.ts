@@ -14,14 +14,21 @@ export interface InPlace {
   live: LiveExports
   /** The modules that import `id`, by what Vite read in the sources. */
   importers(id: string): string[] | undefined
+  /** Whether somebody who is no module uses it. */
+  isAskedFor(id: string): boolean
 }
 
 /** The modules that nothing imports once the overlay is in place. */
-export function unusedAfter(overlay: Overlay, invalid: ReadonlySet<string>, { modules, importers }: InPlace): string[] {
+export function unusedAfter(
+  overlay: Overlay,
+  invalid: ReadonlySet<string>,
+  { modules, importers, isAskedFor }: InPlace
+): string[] {
   const unused = new Set<string>()
   const isUnused = (id: string) => {
     const running = record(modules, id)
     if (overlay.has(id) || unused.has(id) || running?.code === undefined) return false
+    if (!invalid.has(id) && isAskedFor(id)) return false
     // An import that is not reached yet (`import()`) is no record of ours, but Vite knows it.
     return (importers(id) ?? [...running.importers]).every(
       other => unused.has(other) || (invalid.has(other) && !overlay.has(other))

@@ -69,8 +69,6 @@ export async function tell(
 }
 
 async function dispose(fiber: Fiber, going: Set<Fiber>, failed: unknown[]): Promise<void> {
-  // A loader takes the end of an entry's fiber for the user's wish, and writes it into the configuration file.
-  fiber.entry = undefined
   failed.push(...(await contain('disposer of an effect', () => fiber.dispose())))
   going.delete(fiber)
 }

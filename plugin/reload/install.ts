@@ -55,6 +55,8 @@ export async function install(change: Change, running: Running, steps: Steps): P
     const none = failed.find(({ instance }) => !installed.some(other => isBack(other, instance)))
     if (none) throw none.failure
     await dependentsBack(installed, comeback)
+    // A loader applies its rows in its own time.
+    if (running.rows.areThere()) await within(deadline, running.rows.settled(fibers), signal)
     steps.failed(failed.map(({ failure }) => failure))
   } catch (error) {
     for (const { fiber } of installed.toReversed())
@@ -165,12 +167,18 @@ async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promi
 
 function whyNotActive(fiber: Fiber): string {
   if (isBusy(fiber)) return 'it is still loading'
+  const missing = missingOf(fiber)
+  return missing ? `it waits for ${missing}` : 'it is not active'
+}
+
+/** The services that a fiber waits for, in words. */
+export function missingOf(fiber: Fiber): string {
   const missing = Object.keys(fiber.inject).filter(name => fiber.ctx.get(name) === undefined)
-  return missing.length > 0 ? `it waits for ${missing.map(name => `"${name}"`).join(', ')}` : 'it is not active'
+  return missing.map(name => `"${name}"`).join(', ')
 }
 
 /** What a fiber failed with, if it did. */
-async function failureOf(fiber: Fiber): Promise<unknown> {
+export async function failureOf(fiber: Fiber): Promise<unknown> {
   return fiber.await().then(
     () => undefined,
     (error: unknown) => error

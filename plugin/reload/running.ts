@@ -22,6 +22,9 @@ export interface Running {
   /** Module id of the entry. */
   entry: string
   host: Host
+  /** What loaders run. */
+  /** What a loader applies, in its own time. */
+  rows: { areThere(): boolean; settled(fibers: Fibers): Promise<void> }
   fibers: Fibers
   providers: Providers
   ledger: Ledger

@@ -17,6 +17,8 @@ export interface HarnessEvents {
   /** A step of a reload begins; its end is the next step, or the report. */
   step(progress: Progress): void
   why(report: WhyReport): void
+  /** Something is worth a line, and no error. */
+  note(message: string): void
   /** How far something long has come, e.g. a search through the heap; `fraction` is 0 to 1. */
   progress(progress: { what: string; stage: string; fraction: number }): void
   /** An error that Cordis logged while no reload ran, and that nothing else shows. */
@@ -33,6 +35,7 @@ export const EVENTS = [
   'slow',
   'step',
   'why',
+  'note',
   'progress',
   'error'
 ] as const satisfies readonly (keyof HarnessEvents)[]

@@ -11,7 +11,7 @@ export function wantsJson(): boolean {
 }
 
 /**
- * The events of a harness as lines. Reports go as they are; `ready`, `failed`, `slow` and `error` get a `type` too.
+ * The events of a harness as lines. Reports go as they are; `ready`, `failed`, `slow`, `note` and `error` get a `type` too.
  * @param page - the address of the live page, known when the harness is ready.
  */
 export function jsonLines(write: (line: string) => void, page: () => string | undefined): Partial<HarnessEvents> {
@@ -25,6 +25,7 @@ export function jsonLines(write: (line: string) => void, page: () => string | un
     audit: tell,
     why: tell,
     slow: drain => tell({ type: 'slow', ...drain }),
+    note: message => tell({ type: 'note', message }),
     error: error => tell({ type: 'error', ...error })
   }
 }

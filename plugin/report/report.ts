@@ -69,6 +69,18 @@ export interface ProviderReport {
   abandoned: boolean
 }
 
+/** What became of one row of a configuration file. */
+export interface RowReport {
+  id: string
+  /** Its id if it has one in the file, else its name. */
+  row: string
+  /** The module that it names. */
+  name: string
+  change: 'added' | 'removed' | 'replaced' | 'configured' | 'enabled' | 'disabled'
+  /** Absolute path of the file that it is in. */
+  file: string
+}
+
 /** One reload, JSON-safe. Independent facts are separate fields: a drain may be abandoned in a reload that succeeded. */
 export interface ReloadReport {
   type: 'reload'
@@ -87,6 +99,8 @@ export interface ReloadReport {
   /** What failed beside, and did not stop the reload: disposers, an old version that did not come back. */
   failures: string[]
   providers: ProviderReport[]
+  /** For a configuration file: the rows that it changed, or would have. */
+  rows?: RowReport[]
   /** Milliseconds per step that was reached. */
   ms: Partial<Record<Step, number>>
 }
@@ -174,7 +188,11 @@ export function isQuiet({ outcome, reason }: ReloadReport): boolean {
 /** The line of a reload, e.g. `reloaded agents 4 → 5  providers/agents.ts  stage 6 ms · drain 212 ms (2 boundaries) · install 3 ms`. */
 export function reloadLine(report: ReloadReport, root: string): string {
   const { outcome, error, reason } = report
-  const head = [OUTCOME_COLOR[outcome](outcome), ...report.providers.map(generations)].join(' ')
+  const subjects = report.rows?.map(({ row }) => colors.bold(row)) ?? report.providers.map(generations)
+  const head =
+    outcome === 'reloaded' && report.rows?.length
+      ? rowsLine(report.rows)
+      : [OUTCOME_COLOR[outcome](outcome), ...subjects].join(' ')
   const files = report.cause.map(file => shorten(file, root)).join(', ')
   const failed = report.failures.map(message => `\n  ${colors.yellow(message)}`).join('')
   if (error) {
@@ -250,8 +268,21 @@ function generations({ name, from, to }: ProviderReport): string {
   return colors.bold(from === to ? `${name} ${from}` : `${name} ${from} → ${to}`)
 }
 
+/** What became of rows, e.g. `configured greeter, added calc and clock`. */
+function rowsLine(rows: RowReport[]): string {
+  const changes = [...new Set(rows.map(({ change }) => change))]
+  return changes
+    .map(change => {
+      const names = rows.filter(row => row.change === change).map(({ row }) => colors.bold(row))
+      return `${colors.green(change)} ${names.join(' and ')}`
+    })
+    .join(', ')
+}
+
 /** What runs after a failure. */
-function goesOn({ outcome, providers }: ReloadReport): string {
+function goesOn({ outcome, providers, rows }: ReloadReport): string {
+  if (rows) return outcome === 'kept' ? 'the old rows go on' : 'the old rows are back'
+
   if (outcome !== 'rolled-back') return 'the old version goes on'
   const down = providers.filter(({ instances, active }) => instances > 0 && active === 0).map(({ name }) => name)
   return down.length > 0 ? `nothing runs of ${down.join(', ')}` : 'the old version is back'

@@ -42,6 +42,9 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       if (what === 'why' && stage === 'snapshot')
         info(colors.dim('why: a snapshot of the heap is taken, which stops the process for some seconds'))
     },
+    note(message) {
+      info(colors.dim(message))
+    },
     auditWaits(megabytes) {
       info(
         colors.dim(

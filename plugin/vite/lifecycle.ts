@@ -98,7 +98,12 @@ export class Lifecycle {
     this.#watching = new Promise(resolve => server.watcher.once('ready', resolve))
     this.#saves = new ConfigSaves(server, loaded)
     this.#tsconfigs = new TsconfigSaves(server.watcher, env)
-    this.harness.listen({ ready: () => this.#tsconfigs.watch(), reload: () => this.#tsconfigs.watch() })
+    const watchAlso = () => {
+      this.#tsconfigs.watch()
+      // They may be anywhere.
+      server.watcher.add([...(this.harness.running?.rows.files().keys() ?? [])])
+    }
+    this.harness.listen({ ready: watchAlso, reload: watchAlso })
   }
 
   /** Whether the server has started; the new one of a restart that fails never does. */
