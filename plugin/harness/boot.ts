@@ -7,7 +7,7 @@ import { messageOf } from '../guard/contain.ts'
 import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from '../cordis/cordis.ts'
 import { entryPlugin, Fibers } from '../cordis/fibers.ts'
 import { Creators } from '../audit/creators.ts'
-import { Host, type HostOptions } from '../modules/host.ts'
+import { Host } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
 import { catchLateErrors, type LateError, type Versions } from '../leaks/leftovers.ts'
 import type { Limits, Progress, Running, SlowDrain } from '../reload/running.ts'
@@ -26,7 +26,7 @@ export interface HarnessOptions extends Limits {
   /** Given to that plugin. */
   config?: unknown
   /** Packages in node_modules whose modules are evaluated, and so reloaded and recorded, like the harness' own. */
-  inline?: HostOptions['inline']
+  inline: RegExp[]
   /** Whether every retired generation is looked at. */
   audit: boolean
   /** The size of the heap in MB above which that waits for a quiet moment. */

@@ -10,6 +10,7 @@ import {
 } from 'vite'
 import { ConfigSaves } from './config-saves.ts'
 import { Harness } from '../harness/harness.ts'
+import { Inlined } from './inlined.ts'
 import { jsonLines, wantsJson } from '../report/json-lines.ts'
 import type { resolveOptions } from '../options.ts'
 import { attachPage, pageUrl } from '../page/server/page.ts'
@@ -95,7 +96,12 @@ export class Lifecycle {
     this.#watching = new Promise(resolve => server.watcher.once('ready', resolve))
     this.#saves = new ConfigSaves(server, loaded)
     this.#tsconfigs = new TsconfigSaves(server.watcher, env)
-    this.harness.listen({ ready: () => this.#tsconfigs.watch(), reload: () => this.#tsconfigs.watch() })
+    const inlined = new Inlined(server.watcher, limits.inline)
+    const watchMore = () => {
+      this.#tsconfigs.watch()
+      inlined.watch(this.harness.running?.host.files() ?? [])
+    }
+    this.harness.listen({ ready: watchMore, reload: watchMore })
   }
 
   /** Whether the server has started; the new one of a restart that fails never does. */
