@@ -70,7 +70,13 @@ export function resolveOptions(options: Options): HarnessOptions & { json: boole
       switches[name as keyof typeof SWITCHES] = value as boolean
     }
   }
-  return { entry, config, inline, ...numbers, ...switches }
+  return { entry, config, inline: inline.map(patternOf), ...numbers, ...switches }
+}
+
+/** vite-node takes a name for the beginning of one: `agent` would be `agent-tools` too. */
+function patternOf(inline: string | RegExp): RegExp {
+  if (typeof inline !== 'string') return inline
+  return new RegExp(`/node_modules/${inline.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')}/`)
 }
 
 function mapValues<K extends string, T, R>(record: Record<K, T>, map: (value: T) => R): Record<K, R> {

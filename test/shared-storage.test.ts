@@ -156,3 +156,35 @@ describe('what throws while notes are taken is told, and the operation of the us
     expect((await app.next('error')).message).toMatch(/^what the harness starts is not fully known: /)
   })
 })
+
+test('a storage whose name throws is reported like any other, and so is one whose run has returned the same Promise', async () => {
+  const kept: unknown[] = []
+  const slot = globalThis as Record<string, unknown>
+  slot['keptStorages'] = kept
+  onTestFinished(() => void delete slot['keptStorages'])
+  const keeping = (name: string, body: string) =>
+    service(
+      name,
+      `keptStorages.push(storage); void storage.run({}, () => gate('never').promise)`,
+      `import { AsyncLocalStorage } from 'node:async_hooks'
+       class Named extends AsyncLocalStorage<object> { ${body} }
+       const storage = new Named()`
+    )
+  const app = await boot({
+    'maker.ts': keeping('maker', `get name(): never { throw new Error('not for you') }`),
+    'sibling.ts': keeping('sibling', `get name() { return 'sibling' }`)
+  })
+  await app.edit('sibling.ts', bump)
+  await app.edit('maker.ts', bump)
+  const found = new Map<string, string[]>()
+  while (found.size < 2) {
+    const { name, outcome, retainers } = await app.next('audit')
+    if (outcome === 'retained')
+      found.set(
+        name,
+        retainers.map(({ what }) => what)
+      )
+  }
+  expect(found.get('maker')).toEqual(['run of "AsyncLocalStorage.run()" that has not settled'])
+  expect(found.get('sibling')).toEqual(['run of "sibling" that has not settled'])
+})

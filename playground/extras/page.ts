@@ -1,5 +1,5 @@
 import type { Context } from 'cordis'
-import type { Browsers, BrowserPage, HarnessHmr } from 'harness-hmr'
+import type { Browsers, BrowserPage, HarnessHmr, ReloadReport } from 'harness-hmr'
 import type { Agent } from '../providers/agents.ts'
 import { EDITS, type ReadyEdit } from './page/edits.ts'
 import type { AgentView, EditView, FromHarness, Requests, SessionView, Snapshot, SourcesView } from './page/protocol.ts'
@@ -11,6 +11,14 @@ const EVENTS_SHOWN = 300
 const PATIENCE = 15_000
 const MAX_PROMPT = 4000
 
+/** An edit that a page has made or undone. */
+interface Made {
+  path: string
+  undone: boolean
+  /** The id of the report that says what came of it, once that is there. */
+  report?: number
+}
+
 type Handlers = { [K in keyof Requests]: (data: Record<string, unknown>) => Requests[K][1] | Promise<Requests[K][1]> }
 
 /**
@@ -20,6 +28,7 @@ type Handlers = { [K in keyof Requests]: (data: Record<string, unknown>) => Requ
 export class Page {
   private readonly ctx: Context
   private readonly pages = new Set<BrowserPage>()
+  private readonly made = new Map<string, Made>()
   private leave = () => {}
 
   constructor(ctx: Context) {
@@ -66,7 +75,10 @@ export class Page {
       ctx.on('agent/driving', is('driving')),
       ctx.on('agent/parked', is('parked')),
       ctx.on('harness-hmr/before-reload', ({ services }) => this.tell('reloading', { services })),
-      ctx.on('harness-hmr/report', report => this.tell('report', { report, ...this.sourcesView() })),
+      ctx.on('harness-hmr/report', report => {
+        this.assign(report)
+        this.tell('report', { report, ...this.sourcesView() })
+      }),
       ctx.on('harness-hmr/audit', audit => this.tell('audit', audit))
     ]
     return () => {
@@ -95,9 +107,18 @@ export class Page {
     edit: ({ edit: id }) => {
       const edit = EDITS.find(edit => edit.id === id)
       if (!edit?.path) throw new Error(`there is no edit "${String(id)}"`)
-      this.reload(this.sources().write(edit.path, edited(edit, this.sources().original(edit.path))))
+      const file = this.sources().write(edit.path, edited(edit, this.sources().original(edit.path)))
+      for (const [id, { path }] of this.made) if (path === edit.path) this.made.delete(id)
+      this.made.set(edit.id, { path: edit.path, undone: false })
+      this.reload(file)
     },
-    undo: ({ path }) => this.reload(this.sources().drop(this.listed(path))),
+    undo: ({ path }) => {
+      const known = this.listed(path)
+      const undone = this.active().filter(edit => edit.path === known)
+      const file = this.sources().drop(known)
+      for (const { id } of undone) this.made.set(id, { path: known, undone: true })
+      this.reload(file)
+    },
     read: ({ path }) => {
       const known = this.listed(path)
       return { text: this.sources().read(known), original: this.sources().original(known) }
@@ -163,12 +184,27 @@ export class Page {
 
   private sourcesView(): SourcesView {
     const { providers } = this.hmr()
+    const active = this.active().map(({ id }) => id)
+    const current = [...this.made].filter(([id, { undone }]) => undone !== active.includes(id))
+    const cameOf = Object.fromEntries(current.flatMap(([id, { report }]) => (report ? [[id, report]] : [])))
+    return { sources: this.ctx.get('sources')?.list() ?? [], providers, active, cameOf }
+  }
+
+  /** The ready-made edits that are in place. */
+  private active(): ReadyEdit[] {
     const sources = this.ctx.get('sources')
-    if (!sources) return { sources: [], providers, active: [] }
-    const active = EDITS.filter(
-      edit => edit.path && isActive(edit, sources.read(edit.path), sources.original(edit.path))
+    return EDITS.filter(
+      edit => sources && edit.path && isActive(edit, sources.read(edit.path), sources.original(edit.path))
     )
-    return { sources: sources.list(), providers, active: active.map(({ id }) => id) }
+  }
+
+  /** The first report of its file is an edit's own: a later one may be that of another save, which tries it again. */
+  private assign({ id, cause, retried }: ReloadReport): void {
+    if (retried) return
+    for (const made of this.made.values()) {
+      const source = this.ctx.get('sources')?.at(made.path)
+      if (source && (cause.includes(source.file) || cause.includes(source.written))) made.report ??= id
+    }
   }
 
   /** A path that a page has named, which is one of the sources. */

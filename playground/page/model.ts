@@ -50,14 +50,16 @@ export function emptyModel(): Model {
     sources: [],
     providers: [],
     active: [],
+    cameOf: {},
     reloading: undefined
   }
 }
 
 /** Everything anew; what an agent says right now goes on if it still says it. */
 export function takeSnapshot(model: Model, snapshot: Snapshot): void {
-  const { agents, sessions, reports, audits, edits, sources, providers, active } = snapshot
-  Object.assign(model, { link: 'open', audits: [...audits], edits, sources, providers, active, reloading: undefined })
+  const { agents, sessions, reports, audits, edits, sources, providers, active, cameOf } = snapshot
+  Object.assign(model, { link: 'open', audits: [...audits], edits, sources, providers, active, cameOf })
+  model.reloading = undefined
   model.reports = reports.filter(isShown)
   for (const conversation of model.conversations.values()) conversation.live = false
   for (const agent of agents) Object.assign(conversationOf(model, agent), { live: true, parked: false })
@@ -111,8 +113,8 @@ export function takeAgent(model: Model, { is, ...agent }: FromHarness['agent']):
 }
 
 /** A reload has ended. */
-export function takeReport(model: Model, { report, sources, providers, active }: FromHarness['report']): void {
-  Object.assign(model, { sources, providers, active, reloading: undefined })
+export function takeReport(model: Model, { report, ...view }: FromHarness['report']): void {
+  Object.assign(model, { ...view, reloading: undefined })
   if (isShown(report)) model.reports = [...model.reports, report].slice(-100)
 }
 

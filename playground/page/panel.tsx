@@ -79,16 +79,11 @@ function Edit({
   act: Act
 }) {
   const { id, title, says, path, ask } = edit
-  const [since, setSince] = useState<number | undefined>(undefined)
-  const source = model.sources.find(source => source.path === path)
   const isActive = model.active.includes(id)
-  // What came of it, also of its undoing; who opens the page later sees the last.
-  const last = source && (isActive || since !== undefined) ? lastReport(model, source, since ?? 0) : undefined
-  const report = isActive || last?.outcome === 'reloaded' ? last : undefined
-  const make = () => {
-    setSince(lastId(model))
-    act(() => request('edit', { edit: id }))
-  }
+  // Also of its undoing, where that has brought the old code back.
+  const own = model.reports.find(report => report.id === model.cameOf[id])
+  const report = isActive || own?.outcome === 'reloaded' ? own : undefined
+  const make = () => act(() => request('edit', { edit: id }))
   const prompt = () => act(() => request('prompt', { agent: agent!.id, text: ask! }))
   return (
     <li class={isActive ? 'is-active' : ''} data-edit={id}>
@@ -118,14 +113,6 @@ function Edit({
       )}
     </li>
   )
-}
-
-function lastId({ reports }: Model): number {
-  return reports.at(-1)?.id ?? 0
-}
-
-function lastReport({ reports }: Model, { file, written }: Source, since: number) {
-  return reports.findLast(({ id, cause }) => id > since && (cause.includes(written) || cause.includes(file)))
 }
 
 interface RowProps {

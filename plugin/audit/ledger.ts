@@ -24,6 +24,8 @@ export interface LedgerEntry {
   created: Location | undefined
   /** Runs of a storage that no scope of ours enters, until they are seen to have settled. */
   runs: PendingRun[]
+  /** Who began them: by storage, since several may be entered by operations that return one and the same Promise. */
+  sites: WeakMap<Promise<unknown>, Site>
   /** Among so many runs the settled ones are looked for. */
   sweepRunsAt: number
   stores: Stores
@@ -36,13 +38,11 @@ export interface LedgerEntry {
   owner: Generation | undefined
 }
 
-/** Held weakly, and the site by its promise: neither they nor the functions on its stack are ours to keep. */
+/** Held weakly, and its site by the promise: neither they nor the functions on its stack are ours to keep. */
 interface PendingRun {
   promise: WeakRef<Promise<unknown>>
   since: number
 }
-
-const sites = new WeakMap<Promise<unknown>, Site>()
 
 /** What storages return outside of every run, where that is not `undefined`. */
 const defaults = new WeakMap<AsyncLocalStorage<unknown>, unknown>()
@@ -118,6 +118,7 @@ export class Ledger {
       creators,
       created: locateScript(innermost),
       runs: [],
+      sites: new WeakMap(),
       sweepRunsAt: RUNS_SWEPT_AT,
       stores: new Stores(),
       enabled: false,
@@ -150,9 +151,10 @@ export class Ledger {
   }
 
   /** The generations that have entered a storage; a scope is its provider's, whoever enters it. */
-  usersOf({ users, runs, scope }: LedgerEntry): Generation[] {
+  usersOf(entry: LedgerEntry): Generation[] {
+    const { users, sites, scope } = entry
     if (scope) return []
-    for (const { promise } of sweepRuns(runs).slice(0, RUNS_ASKED)) {
+    for (const { promise } of sweepRuns(entry).slice(0, RUNS_ASKED)) {
       const alive = promise.deref()
       const site = alive && sites.get(alive)
       // An `Error.prepareStackTrace` of the user's may throw.
@@ -204,12 +206,12 @@ export class Ledger {
     const entry = this.#known.get(storage)
     // A scope knows its boundaries itself.
     if (!entry || entry.scope) return
-    const { runs } = entry
+    const { runs, sites } = entry
     sites.set(promise, site)
     runs.push({ promise: new WeakRef(promise), since: now() })
     // Looked at in batches: most have settled by then.
     if (runs.length < entry.sweepRunsAt) return
-    sweepRuns(runs)
+    sweepRuns(entry)
     entry.sweepRunsAt = Math.max(RUNS_SWEPT_AT, runs.length * 2)
   }
 
@@ -217,7 +219,7 @@ export class Ledger {
   sweep(): void {
     this.#prune()
     for (const ref of this.#scopes) void ref.deref()?.size
-    for (const { runs } of this.#entries) sweepRuns(runs)
+    for (const entry of this.#entries) sweepRuns(entry)
   }
 
   /** Forgets storages and scopes that are gone: a generation that goes on may make one for each request, or for each of its restarts. */
@@ -255,12 +257,13 @@ export function leftEnabled(entries: LedgerEntry[]): LedgerEntry[] {
  * oldest `limit` of each storage, since the first look at each is dear.
  */
 export function openIn(entries: LedgerEntry[], limit = Infinity): Boundary[] {
-  return entries.flatMap(({ scope, runs, storage }) => {
+  return entries.flatMap(entry => {
+    const { scope, sites, storage } = entry
     const alive = scope?.deref()
     if (alive) return alive.state === 'disposed' ? [] : boundariesOf(alive, limit)
     const name = read(storage.deref(), 'name')
     const label = typeof name === 'string' && name ? name : 'AsyncLocalStorage.run()'
-    const pending = sweepRuns(runs).slice(0, limit)
+    const pending = sweepRuns(entry).slice(0, limit)
     return pending.map(({ promise, since }) => {
       const alive = promise.deref()
       const opened = attempt(
@@ -282,10 +285,10 @@ function boundariesOf(scope: BoundaryScope<never>, limit: number): Boundary[] {
 
 /** How many are open in the same sense. */
 export function countOpen(entries: LedgerEntry[]): number {
-  return entries.reduce((total, { scope, runs }) => total + (scope?.deref()?.size ?? sweepRuns(runs).length), 0)
+  return entries.reduce((total, entry) => total + (entry.scope?.deref()?.size ?? sweepRuns(entry).length), 0)
 }
 
-function sweepRuns(runs: PendingRun[]): PendingRun[] {
+function sweepRuns({ runs, sites }: LedgerEntry): PendingRun[] {
   const pending = runs.filter(({ promise }) => {
     const alive = promise.deref()
     if (!alive) return false

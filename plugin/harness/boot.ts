@@ -11,7 +11,7 @@ import { entryPlugin, Fibers } from '../cordis/fibers.ts'
 import { Providers } from '../cordis/providers.ts'
 import { Creators } from '../audit/creators.ts'
 import { type Exports, isReference } from '../modules/exports.ts'
-import { Host, type HostOptions } from '../modules/host.ts'
+import { Host } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
 import { isConfigFile, loaderPlugin } from '../loader/entry.ts'
 import { Rows, type RunningRows } from '../loader/rows.ts'
@@ -32,7 +32,7 @@ export interface HarnessOptions extends Limits {
   /** Given to that plugin. */
   config?: unknown
   /** Packages in node_modules whose modules are evaluated, and so reloaded and recorded, like the harness' own. */
-  inline?: HostOptions['inline']
+  inline: RegExp[]
   /** Whether every retired generation is looked at. */
   audit: boolean
   /** The size of the heap in MB above which that waits for a quiet moment. */

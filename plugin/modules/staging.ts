@@ -29,19 +29,26 @@ export function unusedAfter(
     const running = record(modules, id)
     if (overlay.has(id) || unused.has(id) || running?.code === undefined) return false
     if (!invalid.has(id) && isAskedFor(id)) return false
-    // An import that is not reached yet (`import()`) is no record of ours, but Vite knows it.
-    return (importers(id) ?? [...running.importers]).every(
+    // An import that is not reached yet (`import()`) is no record of ours, but Vite knows it; what that takes for external,
+    // a package that is inlined here, it does not know.
+    const recorded = [...running.importers].filter(
+      other => !overlay.has(other) || importsOf(other, overlay).includes(id)
+    )
+    return [...(importers(id) ?? []), ...recorded].every(
       other => unused.has(other) || (invalid.has(other) && !overlay.has(other))
     )
   }
-  const importsOf = (id: string) => [...(record(modules, id)?.imports ?? [])].map(normalizeModuleId)
-  const queue = [...invalid].flatMap(id => [id, ...importsOf(id)])
+  const queue = [...invalid].flatMap(id => [id, ...importsOf(id, modules)])
   for (const id of queue) {
     if (!isUnused(id)) continue
     unused.add(id)
-    queue.push(...importsOf(id))
+    queue.push(...importsOf(id, modules))
   }
   return [...unused]
+}
+
+function importsOf(id: string, modules: ModuleCacheMap): string[] {
+  return [...(record(modules, id)?.imports ?? [])].map(normalizeModuleId)
 }
 
 /** Makes the overlay's modules the running ones; importers that were left as they are see the new exports. */

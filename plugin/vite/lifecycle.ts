@@ -11,6 +11,7 @@ import {
 import { ConfigSaves } from './config-saves.ts'
 import { setImmediate } from '../guard/clock.ts'
 import { Harness } from '../harness/harness.ts'
+import { Inlined } from './inlined.ts'
 import { jsonLines, wantsJson } from '../report/json-lines.ts'
 import type { resolveOptions } from '../options.ts'
 import { attachPage, pageUrl } from '../page/server/page.ts'
@@ -98,12 +99,15 @@ export class Lifecycle {
     this.#watching = new Promise(resolve => server.watcher.once('ready', resolve))
     this.#saves = new ConfigSaves(server, loaded)
     this.#tsconfigs = new TsconfigSaves(server.watcher, env)
-    const watchAlso = () => {
+    const inlined = new Inlined(server.watcher, limits.inline)
+    const watchMore = () => {
+      const { host, rows } = this.harness.running ?? {}
       this.#tsconfigs.watch()
+      inlined.watch(host?.files() ?? [])
       // They may be anywhere.
-      server.watcher.add([...(this.harness.running?.rows.files().keys() ?? [])])
+      server.watcher.add([...(rows?.files().keys() ?? [])])
     }
-    this.harness.listen({ ready: watchAlso, reload: watchAlso })
+    this.harness.listen({ ready: watchMore, reload: watchMore })
   }
 
   /** Whether the server has started; the new one of a restart that fails never does. */

@@ -12,8 +12,18 @@ import { SessionLog } from '../../playground/providers/session-log.ts'
 import { SessionStore, type SessionEvent } from '../../playground/providers/sessions.ts'
 import { ToolRuntime, type Tool } from '../../playground/providers/tools.ts'
 import { HostTransport } from '../../playground/providers/transport.ts'
+import { Fibers, type Instance, isActive } from '../../plugin/cordis/fibers.ts'
 import type { ReloadReport } from '../../plugin/index.ts'
-import { deferred, promptly } from '../promptly.ts'
+import { changeOf, type Reaching, type Staged } from '../../plugin/reload/change.ts'
+import { close } from '../../plugin/reload/close.ts'
+import { disable } from '../../plugin/reload/disable.ts'
+import { drain } from '../../plugin/reload/drain.ts'
+import { install } from '../../plugin/reload/install.ts'
+import type { Cause } from '../../plugin/reload/plan.ts'
+import { finish, openReport } from '../../plugin/reload/report.ts'
+import type { Running } from '../../plugin/reload/running.ts'
+import { Steps } from '../../plugin/reload/steps.ts'
+import { promptly } from '../promptly.ts'
 
 const providers = {
   'session-log': SessionLog,
@@ -42,6 +52,8 @@ export class Harness {
   readonly problems: string[] = []
   private readonly configs: Partial<Record<ProviderName, unknown>>
   private readonly fibers = new Map<ProviderName, Fiber>()
+  /** As the plugin sees the same fibers; it notes what is applied from now on. */
+  private readonly engineFibers = new Fibers(this.root as unknown as Fibers['root'])
 
   constructor(configs: Partial<Record<ProviderName, unknown>>) {
     this.configs = { 'session-log': { memory: new Map() }, ...configs }
@@ -65,29 +77,46 @@ export class Harness {
     await promptly(this.fiber(name).dispose(), `disposal of ${name}`)
   }
 
-  /** Replaces a provider the way the plugin does, or without a word when `announced` is false. */
+  /** Replaces a provider by the steps of a real reload, or without a word when `announced` is false. */
   async reload(name: ProviderName, { announced = true, grace = 2000 } = {}): Promise<void> {
-    const fiber = this.fiber(name)
-    const services = Object.entries(fiber.store ?? {})
-      .filter(([, impl]) => impl.fiber === fiber)
-      .map(([key]) => key)
-    if (announced) await this.announce(services, grace)
-    await this.dispose(name)
-    await this.install(name)
+    if (announced) await this.engine(name, grace)
+    else {
+      await this.dispose(name)
+      await this.install(name)
+    }
     await this.settled()
-    if (announced) await this.root.parallel('harness-hmr/after-reload', reloaded)
   }
 
-  /** Waits for the drivers to park, and for `grace` milliseconds at most. */
-  private async announce(services: string[], grace: number): Promise<void> {
-    const over = new AbortController()
-    const late = deferred()
-    const timer = setTimeout(() => (over.abort(), late.resolve()), grace)
-    await Promise.race([
-      late.promise,
-      this.root.parallel('harness-hmr/before-reload', { providers: [], services, signal: over.signal })
-    ])
-    clearTimeout(timer)
+  /** The plugin's own steps on the fibers that run; what is staged is the provider as it is. */
+  private async engine(name: ProviderName, grace: number): Promise<void> {
+    const fiber = this.fiber(name) as unknown as Instance['fiber']
+    const plugin: unknown = providers[name]
+    const instance: Instance = { module: name, fiber, plugin, exported: 'default', entry: undefined }
+    const dependents = this.engineFibers.dependents([fiber])
+    const active = new Set([fiber, ...dependents].filter(isActive))
+    const staged = { successors: [{ instance, plugin }], commit: () => {}, accept: async () => [] }
+    const going = { targets: [], instances: [instance], dependents, scopes: [], active }
+    // These modules are vitest's: there is no host that evaluates them, and no ledger of what they create.
+    const change = changeOf({ modules: new Set() } as unknown as Reaching, going, staged as unknown as Staged)
+    const running = {
+      fibers: this.engineFibers,
+      host: { hot: { dispose: async () => [] } },
+      rows: { areThere: () => false },
+      limits: { grace, warnAfter: 1000, deadline: 10_000 },
+      stopped: new AbortController().signal,
+      halted: new AbortController().signal,
+      onSlow: () => {},
+      onStep: () => {}
+    } as unknown as Running
+    const cause: Cause = { files: [name], modules: [], frozen: [], retries: false }
+    const steps = new Steps(openReport(1, cause), running.onStep)
+    await promptly(close(change, running), `${name} to close`, grace + 5000)
+    await drain(change, running, steps)
+    await disable(change, running, steps)
+    await install(change, running, steps)
+    steps.report.outcome = 'reloaded'
+    const { failures } = await finish(steps, cause, running, {}, () => [])
+    expect(failures).toEqual([])
   }
 
   /** Every provider has come back as far as it can. */

@@ -115,7 +115,7 @@ describe('the model of the page', () => {
   test('keeps what is being said over a snapshot that does not have it on record yet', () => {
     const model = known(3)
     takeDelta(model, { agent: 'ada', promptId: 'a', step: 0, text: 'Let' })
-    const snapshot = { reports: [], audits: [], edits: [], sources: [], providers: [], active: [] }
+    const snapshot = { reports: [], audits: [], edits: [], sources: [], providers: [], active: [], cameOf: {} }
     const agents = [{ id: 'ada', parent: undefined }]
     takeSnapshot(model, { ...snapshot, agents, sessions: [{ id: 'ada', events: events.slice(0, 3) }] })
     expect(model.conversations.get('ada')!.said?.text).toBe('Let')

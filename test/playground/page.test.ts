@@ -198,6 +198,16 @@ describe.skipIf(noBrowser)(`a ready-made edit ${noBrowser}`, { timeout: 90_000 }
     expect(playground.files()).toEqual(files)
   })
 
+  test('keeps its own result when the file is tried again with the save of another', async () => {
+    const playground = await new Playground().open()
+    await playground.make('break', 'kept agents 1')
+    const result = await playground.edit('break').locator('.came-of').innerText()
+    await playground.make('constant', 'reloaded basicTools 1 → 2')
+    expect(await playground.edit('break').locator('.came-of').innerText()).toBe(result)
+    expect(result).not.toContain('basicTools')
+    expect(await playground.edit('throw').locator('.came-of').count()).toBe(0)
+  })
+
   test('makes a tool slow', async () => {
     const playground = await new Playground().open()
     await playground.make('slow', 'reloaded basicTools 1 → 2')

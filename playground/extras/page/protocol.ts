@@ -34,6 +34,8 @@ export interface SourcesView {
   providers: readonly RunningProvider[]
   /** The ids of the ready-made edits that are in place. */
   active: string[]
+  /** By the id of an edit, that of the report which says what came of making it, or of undoing it. */
+  cameOf: Record<string, number>
 }
 
 /** All that a page shows first. */
