@@ -159,7 +159,8 @@ export class Harness {
       get providers() {
         return providers()
       },
-      browsers: { on, send }
+      browsers: { on, send },
+      note: message => this.#tell('note', message)
     }
   }
 

@@ -85,7 +85,7 @@ export class Harness {
     const timer = setTimeout(() => (over.abort(), late.resolve()), grace)
     await Promise.race([
       late.promise,
-      this.root.parallel('harness-hmr/before-reload', { providers: [], services, signal: over.signal })
+      this.root.parallel('harness-hmr/before-reload', { providers: [], services, uses: [], signal: over.signal })
     ])
     clearTimeout(timer)
   }
