@@ -146,6 +146,12 @@ export class Fibers {
     })
   }
 
+  /** The names of the services that `fibers` and the fibers below them run on. */
+  uses(fibers: ReadonlySet<Fiber>): string[] {
+    const within = [...this.all()].filter(fiber => isWithin(fiber, fibers))
+    return [...new Set(within.flatMap(fiber => Object.keys(fiber.inject)))]
+  }
+
   /** The services that a fiber itself provides. */
   provided(fiber: Fiber): { name: string; value?: unknown }[] {
     const { store } = this.root.reflect

@@ -132,7 +132,8 @@ export class Harness {
       get providers() {
         return providers()
       },
-      browsers: { on, send }
+      browsers: { on, send },
+      note: message => this.#tell('note', message)
     }
   }
 

@@ -63,6 +63,8 @@ export interface HarnessHmr {
   readonly providers: readonly RunningProvider[]
   /** The pages that are open in browsers. */
   readonly browsers: Browsers
+  /** Shows one line in the terminal. */
+  note(message: string): void
 }
 
 /** What is emitted on the root context; `declare module 'cordis' { interface Events extends HarnessHmrEvents {} }`. */

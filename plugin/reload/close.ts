@@ -13,6 +13,8 @@ export interface BeforeReload {
   providers: { module: string; name: string; generation: number }[]
   /** Every service that goes away for a while, those of dependents included: a driver can tell whether it is concerned. */
   services: string[]
+  /** Every service that what goes runs on: who drives those can tell a tool or an adapter, whose callers would find nobody. */
+  uses: string[]
   /** Aborted when the time for parking (`grace`) is over. */
   signal: AbortSignal
 }
@@ -28,6 +30,7 @@ export async function close(change: Change, { fibers, limits, stopped }: Running
   const event: BeforeReload = {
     providers: targets.map(({ module, name, generation }) => ({ module, name, generation })),
     services: fibers.services(new Set([...going, ...dependents])),
+    uses: fibers.uses(going),
     signal: over.signal
   }
   const drained = drains(scopes)

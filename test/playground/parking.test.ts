@@ -22,7 +22,7 @@ function hanging(name: string, idempotent: boolean) {
 }
 
 const parkedBy = (harness: Harness, services: string[], signal = new AbortController().signal) =>
-  promptly(harness.root.parallel('harness-hmr/before-reload', { providers: [], services, signal }), 'parking')
+  promptly(harness.root.parallel('harness-hmr/before-reload', { providers: [], services, uses: [], signal }), 'parking')
 
 describe('before a reload that concerns the loop', () => {
   test('a running tool call finishes, its true result is recorded, and the turn goes on only after', async () => {

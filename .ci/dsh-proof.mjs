@@ -1,0 +1,176 @@
+// Two agents at work in examples/dsh while everything below them is replaced: every message is answered once, transcripts are
+// whole, ids stay, no turn fails, and what was retired is collected. Run in a copy of the example, `node proof.mjs ts|yml`.
+import assert from 'node:assert/strict'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { stripVTControlCharacters } from 'node:util'
+import { createLogger, createServer } from 'vite'
+
+const root = import.meta.dirname
+const mode = process.argv[2] ?? 'ts'
+process.chdir(root)
+process.env.SESSIONS = join(root, `.sessions-${mode}`)
+rmSync(process.env.SESSIONS, { recursive: true, force: true })
+
+const lines = []
+const push = line => {
+  lines.push(stripVTControlCharacters(line))
+  if (process.env.VERBOSE) console.log(lines.at(-1))
+}
+const customLogger = { ...createLogger('info'), info: push, warn: push, warnOnce: push, error: push }
+const server = await createServer({ root, mode, customLogger, server: { port: 0, host: '127.0.0.1' } })
+const { harness } = server.config.plugins.find(({ name }) => name === 'harness-hmr').api
+const ready = new Promise(resolve => harness.listen({ ready: resolve, failed: resolve }))
+const reports = []
+const audits = []
+harness.listen({ reload: report => void reports.push(report), audit: report => void audits.push(report) })
+await server.listen()
+const { failed, message } = await ready
+assert.equal(message, undefined)
+assert.deepEqual(failed, [])
+
+/** Resolves when something holds. */
+async function until(what, holds, ms = 30_000) {
+  for (const end = Date.now() + ms; ; await delay(20)) {
+    const found = await holds()
+    if (found) return found
+    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}\n${lines.slice(-30).join('\n')}`)
+  }
+}
+const agents = () => harness.running?.fibers.root.get('agents')?.list() ?? []
+const both = () => until('two agents', () => agents().length === 2 && agents())
+/** Both are in the middle of a turn. */
+const atWork = () =>
+  until('two agents at work', () => agents().length === 2 && agents().every(({ status }) => status === 'running'))
+const file = name => join(root, name)
+const read = name => readFileSync(file(name), 'utf8')
+
+/** Saves a file while both agents work; resolves with the report. */
+async function save(name, change) {
+  await atWork()
+  const from = reports.length
+  const before = read(name)
+  const after = change(before)
+  assert.notEqual(after, before, `the edit of ${name} changes nothing`)
+  writeFileSync(file(name), after)
+  return until(`a report of ${name}`, () =>
+    reports.slice(from).find(({ cause, reason }) => cause.some(path => path.endsWith(name)) && reason?.code !== 'same')
+  )
+}
+const step = async (what, work) => {
+  const from = lines.length
+  await work()
+  await both()
+  const told = lines.slice(from).filter(line => /agents \d|reloaded|configured|kept|rolled/.test(line))
+  console.log(
+    `ok ${mode}: ${what}${told.length > 0 ? `\n     ${told.join('\n     ').replaceAll('[harness-hmr] ', '')}` : ''}`
+  )
+}
+const outcome = (report, expected) =>
+  assert.equal(report.outcome, expected, JSON.stringify(report.error ?? report.failures))
+
+const tool = 'src/providers/calculator.ts'
+const adapter = 'src/providers/simulated-llm.ts'
+const loop = 'node_modules/@deepseek-ai/dsh-agent-loop/lib/index.js'
+const agent = 'node_modules/@deepseek-ai/dsh-agent/lib/index.js'
+const yml = mode === 'yml' ? read('cordis.yml') : undefined
+const original = Object.fromEntries(
+  [tool, adapter, loop, agent, 'src/providers/driver.ts', 'cordis.yml'].map(name => [name, read(name)])
+)
+
+try {
+  const first = await both()
+  const ids = first.map(({ id }) => id)
+
+  for (const [name, edit] of [
+    [tool, source => source.replace("'total'", "'sum'")],
+    [adapter, source => source.replace("'v2'", "'v3'")]
+  ]) {
+    await step(`${name} is replaced, broken and mended, and the agents are the same`, async () => {
+      outcome(await save(name, edit), 'reloaded')
+      outcome(await save(name, source => `${source}\nconst = 1`), 'kept')
+      outcome(await save(name, source => source.replace('\nconst = 1', '\n// mended')), 'reloaded')
+      assert.deepEqual(await both(), first)
+    })
+  }
+  await step('a tool and an adapter whose ends take 600 ms are saved ten times', async () => {
+    const slow = `\n  ctx.effect(() => () => new Promise(resolve => setTimeout(resolve, 600)))\n}\n`
+    for (const name of [tool, adapter])
+      outcome(await save(name, source => source.replace(/\}\s*(\/\/.*)?\s*$/, slow)), 'reloaded')
+    for (let n = 0; n < 5; n++)
+      for (const name of [tool, adapter]) outcome(await save(name, source => `${source}// ${n}\n`), 'reloaded')
+    assert.deepEqual(await both(), first)
+  })
+  for (const name of [loop, agent]) {
+    await step(`${name} is replaced, broken and mended in place, and the agents are back`, async () => {
+      outcome(await save(name, source => `${source}\nexport const edited = 1`), 'reloaded')
+      await both()
+      outcome(await save(name, source => `${source}\nconst = 1`), 'kept')
+      outcome(await save(name, source => source.replace('\nconst = 1', '\nexport const mended = 1')), 'reloaded')
+    })
+  }
+  if (yml) {
+    await step('a row is configured, and the file is as it was saved', async () => {
+      const saved = yml.replace('agents:', 'maxParallelToolCalls: 3 # few\n    agents:')
+      outcome(await save('cordis.yml', () => saved), 'reloaded')
+      await both()
+      await delay(50)
+      assert.equal(read('cordis.yml'), saved)
+    })
+  }
+
+  // The driver gives no more work, and what it has given ends.
+  await save('src/providers/driver.ts', source => source.replace('if (agent.inbox', 'continue\n      if (agent.inbox'))
+  await until(
+    'the end of all work',
+    () => agents().length === 2 && agents().every(one => one.status === 'idle' && !one.inbox.hasPending)
+  )
+  assert.deepEqual(
+    (await both()).map(({ id }) => id),
+    ids
+  )
+  for (const { id, session } of await both()) {
+    const events = session.events
+    const asked = new Set(
+      events
+        .filter(({ type }) => type === 'agent/inbox/spliced')
+        .flatMap(({ data }) => data.inserted)
+        .filter(({ source }) => source.kind === 'user')
+        .map(({ id }) => id)
+    )
+    const told = events
+      .filter(({ type, data }) => type === 'user/message' && data.source.kind === 'user')
+      .map(({ data }) => data.id)
+    const answers = events.filter(
+      ({ type, data }) => type === 'assistant/message' && data.message.content.some(({ type }) => type === 'text')
+    )
+    const errors = events.filter(({ type, data }) => type === 'turn/end' && data.reason?.kind === 'error')
+    const failures = events.filter(
+      ({ type, data }) => type === 'tool/result' && data.message.content.some(({ isError }) => isError)
+    )
+    console.log(
+      `   ${id}: ${asked.size} asked, ${told.length} told, ${answers.length} answered, ${errors.length} turns failed, ${failures.length} calls failed`
+    )
+    assert.ok(asked.size > 5)
+    assert.deepEqual([...told].toSorted(), [...asked].toSorted(), 'every message is told once')
+    assert.equal(answers.length, asked.size, 'every message is answered once')
+    assert.equal(errors.length, 0)
+    assert.equal(failures.length, 0)
+  }
+  await harness.audit()
+  const left = [...harness.history.audits.values()].filter(({ outcome }) => outcome !== 'collected')
+  assert.deepEqual(
+    left.map(({ name, generation, retainers }) => `${name} ${generation}: ${JSON.stringify(retainers)}`),
+    []
+  )
+  console.log(
+    `ok ${mode}: ${audits.filter(({ outcome }) => outcome === 'collected').length} retired generations are collected`
+  )
+} catch (error) {
+  console.log(`not ok ${mode}: ${error.stack}\n${lines.slice(-25).join('\n')}`)
+  process.exitCode = 1
+} finally {
+  for (const [name, source] of Object.entries(original)) writeFileSync(file(name), source)
+  await server.close()
+}
