@@ -1,0 +1,35 @@
+// What the app tells the benchmark: over a socket, since some of the peers start processes of their own.
+import { connect } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+const turn = () => new Promise(resolve => setImmediate(resolve))
+
+/** How many of the storages that were made are alive after garbage collections. */
+async function count(storages) {
+  setFlagsFromString('--expose-gc')
+  const gc = runInNewContext('gc')
+  for (let i = 0; i < 5; i++) {
+    await turn()
+    gc()
+  }
+  await turn()
+  return storages.filter(ref => ref.deref()).length
+}
+
+function start() {
+  const socket = connect(Number(process.env.BENCH_PORT), '127.0.0.1').setNoDelay().unref()
+  // It is over when the benchmark is.
+  socket.on('error', () => process.exit()).on('close', () => process.exit())
+  const send = (...words) => void socket.write(`${words.join(' ')}\n`)
+  const storages = []
+  socket.on('data', async () => send('alive', storages.length, await count(storages)))
+  const bench = {
+    evaluated: 0,
+    made: storage => void storages.push(new WeakRef(storage)),
+    served: version => send('served', process.hrtime.bigint(), version, bench.evaluated, process.pid)
+  }
+  return bench
+}
+
+globalThis.bench ??= start()
