@@ -32,7 +32,13 @@ export function prepare() {
   }
   const own = join(folder, 'node_modules/harness-hmr')
   rmSync(own, { recursive: true, force: true })
-  command(here('../node_modules/typescript/bin/tsc'), '-p', here('../tsconfig.build.json'), '--outDir', join(own, 'dist'))
+  command(
+    here('../node_modules/typescript/bin/tsc'),
+    '-p',
+    here('../tsconfig.build.json'),
+    '--outDir',
+    join(own, 'dist')
+  )
   cpSync(here('../package.json'), join(own, 'package.json'))
 }
 
@@ -47,7 +53,8 @@ export function app(name, fillers) {
     join(root, 'fillers.js'),
     `import './probe.js'\n${imports}globalThis.bench.evaluated++\nexport default { name: 'fillers', apply() {} }\n`
   )
-  for (const name of names) writeFileSync(join(root, name), `globalThis.bench.evaluated++\nexport const name = '${name}'\n`)
+  for (const name of names)
+    writeFileSync(join(root, name), `globalThis.bench.evaluated++\nexport const name = '${name}'\n`)
   const hotHook = { root: 'hot-hook-start.js', boundaries: ['provider.js'] }
   writeFileSync(join(root, 'package.json'), JSON.stringify({ private: true, type: 'module', hotHook }))
   return root

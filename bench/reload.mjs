@@ -34,7 +34,8 @@ class Running {
       stdio: ['ignore', 'pipe', 'pipe']
     })
     let output = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', data => (output = (output + data).slice(-4000)))
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', data => (output = (output + data).slice(-4000)))
     running.output = () => output
     running.stop = async () => {
       for (const socket of running.#sockets) socket.destroy()

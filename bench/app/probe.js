@@ -29,7 +29,17 @@ function start() {
     made: storage => void storages.push(new WeakRef(storage)),
     served: version => send('served', process.hrtime.bigint(), version, bench.evaluated, process.pid)
   }
+  void live(bench)
   return bench
+}
+
+/** A driver that lives on while the provider is replaced, as a server or an agent's loop that is parked. */
+async function live(bench) {
+  const pause = () => new Promise(resolve => setTimeout(resolve, 1))
+  for (;;) {
+    await pause()
+    if (bench.answers) await bench.answers.run(pause)
+  }
 }
 
 globalThis.bench ??= start()
