@@ -37,12 +37,17 @@ class Running {
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', data => (output = (output + data).slice(-4000)))
     running.output = () => output
+    const exited = once(child, 'exit')
+    running.exited = exited.then(([code, signal]) => {
+      throw new Error(`ended with ${code ?? signal}: ${output}`)
+    })
+    running.exited.catch(() => {})
     running.stop = async () => {
       for (const socket of running.#sockets) socket.destroy()
       server.close()
       child.kill('SIGTERM')
       const killer = setTimeout(() => child.kill('SIGKILL'), 3000)
-      await once(child, 'exit')
+      await exited
       clearTimeout(killer)
     }
     return running
@@ -87,10 +92,9 @@ class Running {
 
   /** How many storages its process has made, and how many of them are alive. */
   storages() {
-    return new Promise(resolve => {
-      this.#last = resolve
-      for (const socket of this.#sockets) socket.write('count\n')
-    })
+    const counted = new Promise(resolve => (this.#last = resolve))
+    for (const socket of this.#sockets) socket.write('count\n')
+    return Promise.race([counted, this.exited])
   }
 }
 
@@ -103,7 +107,7 @@ export async function measure(node, name, contender, fillers, edits, pairs) {
   const before = process.hrtime.bigint()
   const running = await Running.start(node, contender, root)
   try {
-    const booted = await running.until(0, 60_000)
+    const booted = await Promise.race([running.until(0, 60_000), running.exited])
     if (booted === undefined) throw new Error(`${name} did not start: ${running.output()}`)
     await sleep(1500)
     let version = 0

@@ -23,7 +23,8 @@ function start() {
   socket.on('error', () => process.exit()).on('close', () => process.exit())
   const send = (...words) => void socket.write(`${words.join(' ')}\n`)
   const storages = []
-  socket.on('data', async () => send('alive', storages.length, await count(storages)))
+  const answer = async () => send('alive', storages.length, await count(storages))
+  socket.on('data', () => void answer())
   const bench = {
     evaluated: 0,
     made: storage => void storages.push(new WeakRef(storage)),
