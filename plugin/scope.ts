@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { types } from 'node:util'
 import { now } from './guard/clock.ts'
+import { Cells } from './context/cells.ts'
 import { enter } from './context/enter.ts'
 import { type Run, Runs } from './context/runs.ts'
 import { captureSite, frames } from './context/site.ts'
@@ -22,7 +23,10 @@ export interface Boundary {
   since: number
   /** Milliseconds since then. */
   age: number
-  /** Stack frames of the caller of `run()`, innermost first, as V8 writes them; none while the operation has not returned. */
+  /**
+   * Stack frames of the caller of `run()`, innermost first, as V8 writes them; none while the operation has not returned,
+   * and none of a scope that was created where no development server listens.
+   */
   opened: string[]
 }
 
@@ -58,16 +62,19 @@ export class BoundaryScope<T extends {}> {
   readonly name: string
   readonly #label: ((value: T) => string) | undefined
   readonly #storage = new AsyncLocalStorage<Run>()
-  readonly #runs = new Runs()
-  #values: WeakMap<Run, T> | undefined = new WeakMap()
+  readonly #runs = new Runs(() => this.#values?.forget())
+  #values: Cells<T> | undefined = new Cells(() => this.#runs.looksSoon)
   #state: State = 'open'
   #disposal: Promise<void> | undefined
+  /** Whether there is somebody who asks where a boundary was opened: a stack costs more than all the rest. */
+  readonly #notesSites: boolean
   readonly #carried: ((value: unknown) => void) | undefined = undefined
 
   constructor({ name = 'scope', label }: BoundaryScopeOptions<T> = {}) {
     this.name = name
     this.#label = label
     const announce = (globalThis as Record<symbol, unknown>)[SCOPE_SLOT] as ScopeListener | undefined
+    this.#notesSites = announce !== undefined
     const carried: unknown = announce?.(this as unknown as BoundaryScope<never>, this.#storage)
     // The other side may be of another version.
     if (typeof carried === 'function') this.#carried = carried as (value: unknown) => void
@@ -85,7 +92,7 @@ export class BoundaryScope<T extends {}> {
   current(): T | undefined {
     const run = this.#storage.getStore()
     const values = this.#valuesOrThrow()
-    return run && values.get(run)
+    return run && values.get(run.cell)
   }
 
   /** Whether the caller runs in an open boundary, or in work that an open one has started; false after disposal. */
@@ -111,7 +118,7 @@ export class BoundaryScope<T extends {}> {
     }
     if (!types.isPromise(result)) this.#runs.close(run)
     // The operation itself may have started the drain that released this run.
-    else if (run.open) this.#runs.track(run, result, captureSite(this.run))
+    else if (run.open) this.#runs.track(run, result, this.#notesSites ? captureSite(this.run) : undefined)
     return result
   }
 
@@ -166,7 +173,7 @@ export class BoundaryScope<T extends {}> {
     const at = now()
     const runs = this.#runs.list().slice(0, limit)
     return runs.map(run => ({
-      label: this.#labelOf(values.get(run)),
+      label: this.#labelOf(values.get(run.cell)),
       since: run.since,
       age: at - run.since,
       opened: frames(run.site)
@@ -186,15 +193,11 @@ export class BoundaryScope<T extends {}> {
   }
 
   #open(value: T | undefined): Run {
-    const run = this.#runs.open(this.#storage.getStore())
-    if (value !== undefined) {
-      this.#values!.set(run, value)
-      this.#carried?.(value)
-    }
-    return run
+    if (value !== undefined) this.#carried?.(value)
+    return this.#runs.open(this.#storage.getStore(), value === undefined ? value : this.#values!.cellOf(value))
   }
 
-  #valuesOrThrow(): WeakMap<Run, T> {
+  #valuesOrThrow(): Cells<T> {
     if (this.#values === undefined) throw this.#disposedError()
     return this.#values
   }

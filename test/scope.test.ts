@@ -225,7 +225,15 @@ describe("a returned Promise keeps its identity and is waited for without runnin
 })
 
 describe('boundaries()', () => {
+  /** Somebody who asks where a boundary was opened. */
+  function listen(): void {
+    const slots = globalThis as Record<symbol, unknown>
+    slots[SCOPE_SLOT] = () => {}
+    onTestFinished(() => void delete slots[SCOPE_SLOT])
+  }
+
   test('lists what is open, oldest first: label, age in milliseconds and where it was opened', async () => {
+    listen()
     const scope = scopeOf()
     const before = performance.now()
     const [here, first] = [new Error('here'), held(scope, 'first')]
@@ -246,7 +254,19 @@ describe('boundaries()', () => {
     second.resolve()
   })
 
+  test('lists a boundary without frames of a scope that was created where nobody listens, and takes no stack for it', () => {
+    const scope = scopeOf()
+    const { captureStackTrace } = Error
+    onTestFinished(() => void (Error.captureStackTrace = captureStackTrace))
+    Error.captureStackTrace = () => expect.unreachable('a stack was taken')
+    const gate = deferred()
+    expect(scope.run('a', () => gate.promise) === gate.promise).toBe(true)
+    expect(scope.boundaries()).toMatchObject([{ label: 'a', opened: [] }])
+    gate.resolve()
+  })
+
   test('lists a boundary without frames when Error.prepareStackTrace makes something else of a stack', () => {
+    listen()
     const scope = scopeOf()
     void scope.run('a', () => new Promise(() => {}))
     const { prepareStackTrace } = Error

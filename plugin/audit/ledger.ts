@@ -201,13 +201,13 @@ export class Ledger {
     if (entry) entry.enabled = false
   }
 
-  /** Notes that a storage was entered by an operation that has returned a Promise. */
-  pends(storage: AsyncLocalStorage<unknown>, promise: Promise<unknown>, site: Site): void {
+  /** Notes that a storage was entered, through `run`, by an operation that has returned a Promise. */
+  pends(storage: AsyncLocalStorage<unknown>, promise: Promise<unknown>, run: Function): void {
     const entry = this.#known.get(storage)
     // A scope knows its boundaries itself.
     if (!entry || entry.scope) return
     const { runs, sites } = entry
-    sites.set(promise, site)
+    sites.set(promise, captureSite(run))
     runs.push({ promise: new WeakRef(promise), since: now() })
     // Looked at in batches: most have settled by then.
     if (runs.length < entry.sweepRunsAt) return
@@ -352,7 +352,7 @@ function recordedBy(ledger: Ledger): typeof AsyncLocalStorage {
     override run<R>(store: T, callback: (...args: any[]) => R, ...args: any[]): R {
       ledger.aside(() => ledger.enters(this, store))
       const result = enter({ run: (_, operation) => super.run(store, operation) }, store, () => callback(...args))
-      if (types.isPromise(result)) ledger.aside(() => ledger.pends(this, result, captureSite(this.run)))
+      if (types.isPromise(result)) ledger.aside(() => ledger.pends(this, result, this.run))
       return result
     }
 

@@ -22,19 +22,18 @@ export class Again {
     this.#look = look
   }
 
+  /** Whether it is going to look. */
+  get isSet(): boolean {
+    return this.#timer !== undefined
+  }
+
   /** There is something new to look at. */
   soon(): void {
     if (!this.#timer || this.#delay > this.#least) this.#set(this.#least)
   }
 
-  /** There is nothing more to look at. */
-  stop(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-  }
-
   #set(delay: number): void {
-    this.stop()
+    clearTimeout(this.#timer)
     this.#delay = delay
     const ref = new WeakRef<Again>(this)
     this.#timer = outside(() => setTimeout(Again.#wake, delay, ref).unref())

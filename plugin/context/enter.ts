@@ -6,14 +6,14 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
  * `--no-async-context-frame`), found by looking: the flags make the version number a bad witness. A resource that is
  * entered twice shows the second time what was put on it the first; a frame is the same each time.
  */
-function storesOnResource(): boolean {
+export const STORES_ON_RESOURCE: boolean = (() => {
   const probe = new AsyncLocalStorage<boolean>()
   const resource = new AsyncResource('BoundaryScope')
   resource.runInAsyncScope(() => probe.enterWith(true))
   const found = resource.runInAsyncScope(() => probe.getStore())
   probe.disable()
   return found === true
-}
+})()
 
 interface Enterable<S> {
   run<R>(store: S, operation: () => R): R
@@ -24,7 +24,7 @@ interface Enterable<S> {
  * under its key, so a caller that lives on would keep the storage for ever; an AsyncResource gives the caller its own
  * frame back. The older implementation needs no such detour, and pays 15 times for it.
  */
-export const enter: <S, R>(storage: Enterable<S>, store: S, operation: () => R) => R = storesOnResource()
+export const enter: <S, R>(storage: Enterable<S>, store: S, operation: () => R) => R = STORES_ON_RESOURCE
   ? (storage, store, operation) => storage.run(store, operation)
   : (storage, store, operation) =>
       new AsyncResource('BoundaryScope', { requireManualDestroy: true }).runInAsyncScope(() =>

@@ -175,6 +175,7 @@ describe('the unload of whoever asked for an agent', () => {
     await root.parallel('harness-hmr/before-reload', {
       providers: [],
       services: [],
+      uses: [],
       signal: new AbortController().signal
     })
     const disposed = harness.dispose('basic-tools')
