@@ -1,5 +1,5 @@
 /** The plugin's options and their defaults. */
-import type { HarnessOptions } from './harness/boot.ts'
+import type { HarnessOptions } from './harness/types.ts'
 
 /** Options of `harnessHmr()`. Times are in milliseconds; `Infinity` waits for ever. */
 export interface Options {

@@ -6,7 +6,14 @@ import { normalizeModuleId } from 'vite-node/utils'
 import { Auditor } from '../audit/audit.ts'
 import { setImmediate } from '../guard/clock.ts'
 import { messageOf } from '../guard/contain.ts'
-import { assertInternals, cordisFolders, type Fiber, findContext, type LogMessage } from '../cordis/cordis.ts'
+import {
+  assertInternals,
+  type Context,
+  cordisFolders,
+  type Fiber,
+  findContext,
+  type LogMessage
+} from '../cordis/cordis.ts'
 import { entryPlugin, Fibers } from '../cordis/fibers.ts'
 import { Providers } from '../cordis/providers.ts'
 import { Creators } from '../audit/creators.ts'
@@ -15,54 +22,24 @@ import { Host } from '../modules/host.ts'
 import { Ledger } from '../audit/ledger.ts'
 import { isConfigFile, loaderPlugin } from '../loader/entry.ts'
 import { Rows, type RunningRows } from '../loader/rows.ts'
-import { catchLateErrors, type LateError, type Versions } from '../leaks/leftovers.ts'
-import type { Progress, SlowDrain } from '../report/events.ts'
-import type { Limits } from '../reload/running.ts'
-import type { AuditReport } from '../report/report.ts'
+import { catchLateErrors, type Versions } from '../leaks/leftovers.ts'
 import { Resources } from '../leaks/resources.ts'
 import { installStackMapping } from '../report/script.ts'
 import { leaveShared } from '../audit/shared.ts'
 import type { HarnessHmr } from './service.ts'
+import type { HarnessListener, HarnessOptions } from './types.ts'
 import { anyOf, within } from '../guard/within.ts'
 
-/** What a harness is made of. */
-export interface HarnessOptions extends Limits {
-  /** Absolute path of the module that exports the composing plugin, or of the configuration file whose rows compose it. */
-  entry: string
-  /** Given to that plugin. */
-  config?: unknown
-  /** Packages in node_modules whose modules are evaluated, and so reloaded and recorded, like the harness' own. */
-  inline: RegExp[]
-  /** Whether every retired generation is looked at. */
-  audit: boolean
-  /** The size of the heap in MB above which that waits for a quiet moment. */
-  auditHeap: number
-  /** Whether timers, servers and the like are noted also where every promise pays for it. */
-  trace: boolean
+/** What ends a boot, and what it has booted. */
+export interface BootSignals {
+  /** Aborted when newer content of what is evaluated was saved. */
+  newer: AbortSignal
+  stopped: AbortSignal
+  halted: AbortSignal
 }
 
-/** What a running harness tells. */
-export interface HarnessListener {
-  audit(report: AuditReport): void
-  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
-  auditWaits(megabytes: number): void
-  slow(drain: SlowDrain): void
-  step(progress: Progress): void
-  /** An error that Cordis logged, and whether nobody but us would show it. */
-  error(error: unknown, unseen: boolean): void
-  /** An error that nobody has caught, of a retired version, or while a reload takes things down and up. */
-  late(late: LateError): void
-  /** Whether a reload does so, from `close` to its report. */
-  isReloading(): boolean
-  /** A module imports a path at which there is nothing. */
-  unresolved(path: string): void
-  /** Resolves when no reload runs. */
-  idle(): Promise<void>
-  /** Something is worth a line. */
-  note(message: string): void
-  /** Modules have to be replaced although their code is the same. */
-  invalidate(ids: string[]): void
-}
+/** A harness that runs. */
+export type Booted = RunningRows & { stop(): Promise<void> }
 
 /**
  * Boots a harness. Nothing is left of it when this throws.
@@ -73,99 +50,132 @@ export async function boot(
   options: HarnessOptions,
   listener: HarnessListener,
   service: HarnessHmr,
-  { newer, stopped, halted }: { newer: AbortSignal; stopped: AbortSignal; halted: AbortSignal }
-): Promise<RunningRows & { stop(): Promise<void> }> {
-  const { entry, config, inline, grace, warnAfter, deadline, audit, auditHeap, trace } = options
+  signals: BootSignals
+): Promise<Booted> {
+  const { entry } = options
   if (!existsSync(entry))
     throw new Error(
       `entry "${entry}" does not exist. Set \`harnessHmr({ entry })\` to the module that composes your harness`
     )
-  let host: Host
-  let fibers: Fibers
-  let providers: Providers
-  const were = new Set<string>()
-  let rows: Rows | undefined
-  const isProvider = (id: string) => {
-    // A retired generation's storages are its provider's, also when the module exports no plugin any more.
-    if (!were.has(id) && providers?.of(id).instances.length > 0) were.add(id)
-    return were.has(id)
-  }
-  const creators = new Creators(({ file, version }) => host?.evaluates(file, version), isProvider)
-  const unnoted = (cause: unknown) =>
-    listener.error(new Error(`what the harness starts is not fully known: ${messageOf(cause)}`, { cause }), true)
-  const ledger = new Ledger(creators, unnoted)
-  const leaks = new Resources(creators, ledger, unnoted)
-  const undo: (() => unknown)[] = [ledger.listen(), leaks.listen(trace), installStackMapping()]
+  const booting = new Booting(options, listener, signals)
   try {
-    host = new Host(env, {
-      builtin: specifier => ledger.builtin(specifier),
+    const plugin = await booting.evaluate(env)
+    const root = new (await findContext(booting.host, entry))()
+    assertInternals(root)
+    booting.attach(root, service)
+    await booting.apply(plugin)
+    return booting.running()
+  } catch (error) {
+    // Node tells at the end of the turn of what was rejected with it, and somebody has to listen by then.
+    await new Promise(resolve => setImmediate(resolve))
+    await booting.undo()
+    throw error
+  }
+}
+
+/** A harness on its way up: one part after the other, and how each is taken away again. */
+class Booting {
+  readonly #options: HarnessOptions
+  readonly #listener: HarnessListener
+  readonly #signals: BootSignals
+  readonly #ledger: Ledger
+  readonly #leaks: Resources
+  readonly #undo: (() => unknown)[]
+  /** Modules that have ever been a provider's: a retired generation's storages are its own when it exports no plugin any more. */
+  readonly #were = new Set<string>()
+  /** Errors that were told: what the log says of them is the second word. */
+  readonly #told = new WeakSet()
+  #isStopping = false
+  host!: Host
+  #fibers!: Fibers
+  #providers: Providers | undefined
+  #rows: Rows | undefined
+
+  constructor(options: HarnessOptions, listener: HarnessListener, signals: BootSignals) {
+    this.#options = options
+    this.#listener = listener
+    this.#signals = signals
+    const creators = new Creators(
+      ({ file, version }) => this.host?.evaluates(file, version),
+      id => this.#wasProvider(id)
+    )
+    const unnoted = (cause: unknown) =>
+      listener.error(new Error(`what the harness starts is not fully known: ${messageOf(cause)}`, { cause }), true)
+    this.#ledger = new Ledger(creators, unnoted)
+    this.#leaks = new Resources(creators, this.#ledger, unnoted)
+    this.#undo = [this.#ledger.listen(), this.#leaks.listen(options.trace), installStackMapping()]
+  }
+
+  /** Evaluates the entry; resolves with the plugin that composes the harness. */
+  async evaluate(env: DevEnvironment): Promise<unknown> {
+    const { entry, inline, deadline } = this.#options
+    const host = new Host(env, {
+      builtin: specifier => this.#ledger.builtin(specifier),
       inline,
       external: await cordisFolders(env, entry),
-      isAskedFor: id => rows?.asksFor(id) ?? false,
-      onInvalidate: ids => listener.invalidate(ids),
-      onUnresolved: path => listener.unresolved(path),
-      onError: error => listener.error(error, true),
+      isAskedFor: id => this.#rows?.asksFor(id) ?? false,
+      onInvalidate: ids => this.#listener.invalidate(ids),
+      onUnresolved: path => this.#listener.unresolved(path),
+      onError: error => this.#listener.error(error, true),
       deadline
     })
-    undo.push(() => host.close())
-    const patience = { ms: deadline, signal: anyOf(newer, stopped) }
-    const plugin = isConfigFile(entry)
-      ? await loaderPlugin(host, entry)
-      : pluginOf(await host.import(entry, undefined, patience), entry)
-    const root = new (await findContext(host, entry))()
-    assertInternals(root)
-    fibers = new Fibers(root)
-    providers = new Providers(host, fibers)
-    let isStopping = false
-    const logged = new WeakSet()
-    // Of an error that was told before, the log is the second word.
-    const isFirst = (error: unknown) => !isReference(error) || (!logged.has(error) && logged.add(error) !== undefined)
-    const failed = (error: unknown) => {
-      if (isFirst(error)) listener.error(error, true)
-    }
-    const note = (message: string) => listener.note(message)
-    const isReloading = () => isStopping || listener.isReloading()
-    rows = new Rows({ host, folder: dirname(entry), isReloading, failed, note })
-    rows.attach(root)
-    const versions: Versions = {
-      evaluates: (file, version) => host.evaluates(file, version),
-      runs: (file, version) => host.runs(file, version),
-      serving: module => {
-        const { name, generation } = providers.of(module)
-        return { name, generation: generation || undefined }
+    this.host = host
+    this.#undo.push(() => host.close())
+    if (isConfigFile(entry)) return loaderPlugin(host, entry)
+    const { newer, stopped } = this.#signals
+    return pluginOf(await host.import(entry, undefined, { ms: deadline, signal: anyOf(newer, stopped) }), entry)
+  }
+
+  /** Listens to a root context, on which nothing is applied yet, and gives it the service. */
+  attach(root: Context, service: HarnessHmr): void {
+    const { host } = this
+    const listener = this.#listener
+    this.#fibers = new Fibers(root)
+    this.#providers = new Providers(host, this.#fibers)
+    this.#rows = new Rows({
+      host,
+      folder: dirname(this.#options.entry),
+      isReloading: () => this.#isReloading(),
+      failed: error => {
+        if (this.#isNew(error)) listener.error(error, true)
       },
-      isReloading,
-      wasLogged: error => isReference(error) && logged.has(error)
-    }
-    undo.push(catchLateErrors(versions, late => listener.late(late)))
+      note: message => listener.note(message)
+    })
+    this.#rows.attach(root)
+    this.#undo.push(catchLateErrors(this.#versions(), late => listener.late(late)))
     root.reflect.provide('harnessHmr', service)
     root.logger.exporter({
       export: ({ type, args: [error] }: LogMessage) => {
-        if (type === 'error' && isFirst(error)) listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
+        if (type !== 'error' || !this.#isNew(error)) return
+        listener.error(error, root.logger.exporters.size <= OWN_EXPORTERS)
       }
     })
     // Before the host: what a plugin has made may need what its module has made.
-    undo.push(() => within(deadline, Promise.resolve(root.fiber.dispose())))
-    await ready(fibers.apply(root, plugin, config), deadline, stopped)
-    await within(deadline, rows.settled(fibers), stopped)
-    const auditor = new Auditor({
-      ledger,
-      leaks,
-      limits: { audit, auditHeap },
-      idle: () => listener.idle(),
-      leaveShared: retired => leaveShared(retired, { ledger, host, providers }),
-      report: report => listener.audit(report),
-      waits: megabytes => listener.auditWaits(megabytes),
-      failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)
-    })
+    this.#undo.push(() => within(this.#options.deadline, Promise.resolve(root.fiber.dispose())))
+  }
+
+  /** Applies the composing plugin and waits for what it has applied. */
+  async apply(plugin: unknown): Promise<void> {
+    const { config, deadline } = this.#options
+    const { stopped } = this.#signals
+    await ready(this.#fibers.apply(this.#fibers.root, plugin, config), deadline, stopped)
+    await within(deadline, this.#rows!.settled(this.#fibers), stopped)
+  }
+
+  /** The harness that has come up. */
+  running(): Booted {
+    const { entry, grace, warnAfter, deadline } = this.#options
+    const { stopped, halted } = this.#signals
+    const listener = this.#listener
+    const auditor = this.#auditor()
     return {
       entry: normalizeModuleId(entry),
-      host,
-      rows,
-      fibers,
-      providers,
-      ledger,
-      leaks,
+      host: this.host,
+      rows: this.#rows!,
+      fibers: this.#fibers,
+      providers: this.#providers!,
+      ledger: this.#ledger,
+      leaks: this.#leaks,
       auditor,
       limits: { grace, warnAfter, deadline },
       stopped,
@@ -173,17 +183,64 @@ export async function boot(
       onSlow: drain => listener.slow(drain),
       onStep: progress => listener.step(progress),
       onFree: modules => listener.invalidate(modules),
-      stop: async () => {
+      stop: () => {
         auditor.stop()
-        isStopping = true
-        for (const step of undo.splice(0).toReversed()) await step()
+        this.#isStopping = true
+        return this.undo()
       }
     }
-  } catch (error) {
-    // Node tells at the end of the turn of what was rejected with it, and somebody has to listen by then.
-    await new Promise(resolve => setImmediate(resolve))
-    for (const step of undo.toReversed()) await step()
-    throw error
+  }
+
+  /** Takes away what there is, the newest first. */
+  async undo(): Promise<void> {
+    for (const step of this.#undo.splice(0).toReversed()) await step()
+  }
+
+  #auditor(): Auditor {
+    const { audit, auditHeap } = this.#options
+    const listener = this.#listener
+    const living = { ledger: this.#ledger, host: this.host, providers: this.#providers! }
+    return new Auditor({
+      ledger: this.#ledger,
+      leaks: this.#leaks,
+      limits: { audit, auditHeap },
+      idle: () => listener.idle(),
+      leaveShared: retired => leaveShared(retired, living),
+      report: report => listener.audit(report),
+      waits: megabytes => listener.auditWaits(megabytes),
+      failed: cause => listener.error(new Error(`the audit failed: ${String(cause)}`, { cause }), true)
+    })
+  }
+
+  #versions(): Versions {
+    const { host } = this
+    return {
+      evaluates: (file, version) => host.evaluates(file, version),
+      runs: (file, version) => host.runs(file, version),
+      serving: module => {
+        const { name, generation } = this.#providers!.of(module)
+        return { name, generation: generation || undefined }
+      },
+      isReloading: () => this.#isReloading(),
+      wasLogged: error => isReference(error) && this.#told.has(error)
+    }
+  }
+
+  #isReloading(): boolean {
+    return this.#isStopping || this.#listener.isReloading()
+  }
+
+  #wasProvider(id: string): boolean {
+    if (!this.#were.has(id) && (this.#providers?.of(id).instances.length ?? 0) > 0) this.#were.add(id)
+    return this.#were.has(id)
+  }
+
+  /** Whether an error is told for the first time; notes it. */
+  #isNew(error: unknown): boolean {
+    if (!isReference(error)) return true
+    if (this.#told.has(error)) return false
+    this.#told.add(error)
+    return true
   }
 }
 
