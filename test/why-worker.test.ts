@@ -62,7 +62,7 @@ function expectAnswer({ one, stages }: Record<string, any>): void {
 }
 
 test('the published build searches, one search after the other, and stops when it is aborted', async () => {
-  const source = `import { why } from './dist/why.js'\n${program}\n${more}\nclearInterval(busy)`
+  const source = `import { why } from './dist/why/why.js'\n${program}\n${more}\nclearInterval(busy)`
   const root = createFolder({ 'main.mjs': source })
   const tsc = join(repository, 'node_modules/typescript/bin/tsc')
   const flags = ['--declaration', 'false', '--sourceMap', 'false', '--inlineSources', 'false']

@@ -1,8 +1,13 @@
 import { BoundaryScope } from 'harness-hmr/scope'
 import { letGo } from '../../unload.ts'
 
+/** As much of an agent as is needed here. */
+interface Identified {
+  readonly id: string
+}
+
 /** The initiating agent of an asynchronous operation: the carrier behind `ctx.agents` (RFC, "Decision"). */
-export class Initiators<A extends { readonly id: string }> {
+export class Initiators<A extends Identified> {
   private readonly scope = new BoundaryScope<A>({ name: 'agent initiator scope', label: agent => agent.id })
   private readonly closed = new AbortController()
 
