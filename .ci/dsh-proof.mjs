@@ -41,7 +41,8 @@ async function until(what, holds, ms = 30_000) {
 const agents = () => harness.running?.fibers.root.get('agents')?.list() ?? []
 const both = () => until('two agents', () => agents().length === 2 && agents())
 /** Both are in the middle of a turn. */
-const atWork = () => until('two agents at work', () => agents().length === 2 && agents().every(({ status }) => status === 'running'))
+const atWork = () =>
+  until('two agents at work', () => agents().length === 2 && agents().every(({ status }) => status === 'running'))
 const file = name => join(root, name)
 const read = name => readFileSync(file(name), 'utf8')
 
@@ -62,16 +63,21 @@ const step = async (what, work) => {
   await work()
   await both()
   const told = lines.slice(from).filter(line => /agents \d|reloaded|configured|kept|rolled/.test(line))
-  console.log(`ok ${mode}: ${what}${told.length > 0 ? `\n     ${told.join('\n     ').replaceAll('[harness-hmr] ', '')}` : ''}`)
+  console.log(
+    `ok ${mode}: ${what}${told.length > 0 ? `\n     ${told.join('\n     ').replaceAll('[harness-hmr] ', '')}` : ''}`
+  )
 }
-const outcome = (report, expected) => assert.equal(report.outcome, expected, JSON.stringify(report.error ?? report.failures))
+const outcome = (report, expected) =>
+  assert.equal(report.outcome, expected, JSON.stringify(report.error ?? report.failures))
 
 const tool = 'src/providers/calculator.ts'
 const adapter = 'src/providers/simulated-llm.ts'
 const loop = 'node_modules/@deepseek-ai/dsh-agent-loop/lib/index.js'
 const agent = 'node_modules/@deepseek-ai/dsh-agent/lib/index.js'
 const yml = mode === 'yml' ? read('cordis.yml') : undefined
-const original = Object.fromEntries([tool, adapter, loop, agent, 'src/providers/driver.ts', 'cordis.yml'].map(name => [name, read(name)]))
+const original = Object.fromEntries(
+  [tool, adapter, loop, agent, 'src/providers/driver.ts', 'cordis.yml'].map(name => [name, read(name)])
+)
 
 try {
   // Later let go of: it would be what keeps the agents.
@@ -91,7 +97,8 @@ try {
   }
   await step('a tool and an adapter whose ends take 600 ms are saved ten times', async () => {
     const slow = `\n  ctx.effect(() => () => new Promise(resolve => setTimeout(resolve, 600)))\n}\n`
-    for (const name of [tool, adapter]) outcome(await save(name, source => source.replace(/\}\s*(\/\/.*)?\s*$/, slow)), 'reloaded')
+    for (const name of [tool, adapter])
+      outcome(await save(name, source => source.replace(/\}\s*(\/\/.*)?\s*$/, slow)), 'reloaded')
     for (let n = 0; n < 5; n++)
       for (const name of [tool, adapter]) outcome(await save(name, source => `${source}// ${n}\n`), 'reloaded')
     assert.deepEqual(await both(), first)
@@ -117,16 +124,33 @@ try {
 
   // The driver gives no more work, and what it has given ends.
   await save('src/providers/driver.ts', source => source.replace('if (agent.inbox', 'continue\n      if (agent.inbox'))
-  await until('the end of all work', () => agents().length === 2 && agents().every(one => one.status === 'idle' && !one.inbox.hasPending))
+  await until(
+    'the end of all work',
+    () => agents().length === 2 && agents().every(one => one.status === 'idle' && !one.inbox.hasPending)
+  )
   assert.deepEqual((await both()).map(({ id }) => id).toSorted(), ids)
   for (const { id, session } of await both()) {
     const events = session.events
-    const asked = new Set(events.filter(({ type }) => type === 'agent/inbox/spliced').flatMap(({ data }) => data.inserted).filter(({ source }) => source.kind === 'user').map(({ id }) => id))
-    const told = events.filter(({ type, data }) => type === 'user/message' && data.source.kind === 'user').map(({ data }) => data.id)
-    const answers = events.filter(({ type, data }) => type === 'assistant/message' && data.message.content.some(({ type }) => type === 'text'))
+    const asked = new Set(
+      events
+        .filter(({ type }) => type === 'agent/inbox/spliced')
+        .flatMap(({ data }) => data.inserted)
+        .filter(({ source }) => source.kind === 'user')
+        .map(({ id }) => id)
+    )
+    const told = events
+      .filter(({ type, data }) => type === 'user/message' && data.source.kind === 'user')
+      .map(({ data }) => data.id)
+    const answers = events.filter(
+      ({ type, data }) => type === 'assistant/message' && data.message.content.some(({ type }) => type === 'text')
+    )
     const errors = events.filter(({ type, data }) => type === 'turn/end' && data.reason?.kind === 'error')
-    const failures = events.filter(({ type, data }) => type === 'tool/result' && data.message.content.some(({ isError }) => isError))
-    console.log(`   ${id}: ${asked.size} asked, ${told.length} told, ${answers.length} answered, ${errors.length} turns failed, ${failures.length} calls failed`)
+    const failures = events.filter(
+      ({ type, data }) => type === 'tool/result' && data.message.content.some(({ isError }) => isError)
+    )
+    console.log(
+      `   ${id}: ${asked.size} asked, ${told.length} told, ${answers.length} answered, ${errors.length} turns failed, ${failures.length} calls failed`
+    )
     assert.ok(asked.size > 5)
     assert.deepEqual([...told].toSorted(), [...asked].toSorted(), 'every message is told once')
     assert.equal(answers.length, asked.size, 'every message is answered once')
@@ -135,8 +159,13 @@ try {
   }
   await harness.audit()
   const left = [...harness.history.audits.values()].filter(({ outcome }) => outcome !== 'collected')
-  assert.deepEqual(left.map(({ name, generation, retainers }) => `${name} ${generation}: ${JSON.stringify(retainers)}`), [])
-  console.log(`ok ${mode}: ${audits.filter(({ outcome }) => outcome === 'collected').length} retired generations are collected`)
+  assert.deepEqual(
+    left.map(({ name, generation, retainers }) => `${name} ${generation}: ${JSON.stringify(retainers)}`),
+    []
+  )
+  console.log(
+    `ok ${mode}: ${audits.filter(({ outcome }) => outcome === 'collected').length} retired generations are collected`
+  )
 } catch (error) {
   console.log(`not ok ${mode}: ${error.stack}\n${lines.slice(-25).join('\n')}`)
   process.exitCode = 1

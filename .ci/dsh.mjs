@@ -30,7 +30,10 @@ for (const line of lines) {
   cpSync(join(root, '.ci/dsh-proof.mjs'), join(app, 'proof.mjs'))
   const manifest = readFileSync(join(app, 'package.json'), 'utf8')
   const packed = `file:${join(folder, `harness-hmr-${version}.tgz`).replaceAll('\\', '/')}`
-  writeFileSync(join(app, 'package.json'), manifest.replace(/("harness-hmr": )"[^"]+"/, (_, key) => `${key}"${packed}"`))
+  writeFileSync(
+    join(app, 'package.json'),
+    manifest.replace(/("harness-hmr": )"[^"]+"/, (_, key) => `${key}"${packed}"`)
+  )
   await runNpm(node, 'install', '--prefix', app)
   for (const mode of ['ts', 'yml']) {
     const { code } = await run(node, [join(app, 'proof.mjs'), mode])

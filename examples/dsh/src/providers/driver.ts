@@ -10,7 +10,9 @@ export const inject = ['agents']
 const asked = ({ session }: Agent) =>
   new Set(
     session.events.flatMap(({ type, data }) =>
-      type === 'agent/inbox/spliced' ? data.inserted.filter(({ source }) => source.kind === 'user').map(({ id }) => id) : []
+      type === 'agent/inbox/spliced'
+        ? data.inserted.filter(({ source }) => source.kind === 'user').map(({ id }) => id)
+        : []
     )
   ).size
 
