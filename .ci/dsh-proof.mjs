@@ -188,7 +188,7 @@ try {
     console.log(
       `   ${id}: ${asked.size} asked, ${told.length} told, ${answers.length} answered, ${errors.length} turns failed, ${failures.length} calls failed`
     )
-    assert.ok(asked.size > 5)
+    assert.ok(asked.size > 1)
     assert.equal(told.length, asked.size, 'every message is told once')
     assert.deepEqual(new Set(told), asked)
     assert.equal(answers.length, asked.size, 'every message is answered once')
