@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import { createLogger, createServer } from 'vite'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { queryObjects } from 'node:v8'
 
 const root = import.meta.dirname
 const mode = process.argv[2] ?? 'ts'
@@ -39,10 +41,15 @@ async function until(what, holds, ms = 30_000) {
   }
 }
 const agents = () => harness.running?.fibers.root.get('agents')?.list() ?? []
-const both = () => until('two agents', () => agents().length === 2 && agents())
+/** How many agents there have to be. */
+let count = 2
+const both = () => until(`${count} agents`, () => agents().length === count && agents())
 /** Both are in the middle of a turn. */
 const atWork = () =>
-  until('two agents at work', () => agents().length === 2 && agents().every(({ status }) => status === 'running'))
+  until(
+    `${count} agents at work`,
+    () => agents().length === count && agents().every(({ status }) => status === 'running')
+  )
 const file = name => join(root, name)
 const read = name => readFileSync(file(name), 'utf8')
 
@@ -79,16 +86,25 @@ const original = Object.fromEntries(
   [tool, adapter, loop, agent, 'src/providers/driver.ts', 'cordis.yml'].map(name => [name, read(name)])
 )
 
-try {
-  const first = await both()
-  const ids = first.map(({ id }) => id)
+const TEAM = `
+  export const name = 'team'
+  export function apply(ctx) {
+    const create = () => ctx.get('agents').create({ sessionId: 'gamma-1', agentOptions: { provider: 'simulated', model: 'one' } })
+    const timer = setTimeout(create, 100)
+    ctx.effect(() => () => clearTimeout(timer))
+  }`
 
-  for (const [name, edit] of [
-    [tool, source => source.replace("'total'", "'sum'")],
-    [adapter, source => source.replace("'v2'", "'v3'")]
+try {
+  // Later let go of: it would be what keeps the agents.
+  let first = await both()
+  let ids = first.map(({ id }) => id).toSorted()
+
+  for (const [name, from, to] of [
+    [tool, "'total'", "'sum'"],
+    [adapter, "'v2'", "'v3'"]
   ]) {
     await step(`${name} is replaced, broken and mended, and the agents are the same`, async () => {
-      outcome(await save(name, edit), 'reloaded')
+      outcome(await save(name, source => source.replace(from, to)), 'reloaded')
       outcome(await save(name, source => `${source}\nconst = 1`), 'kept')
       outcome(await save(name, source => source.replace('\nconst = 1', '\n// mended')), 'reloaded')
       assert.deepEqual(await both(), first)
@@ -102,6 +118,7 @@ try {
       for (const name of [tool, adapter]) outcome(await save(name, source => `${source}// ${n}\n`), 'reloaded')
     assert.deepEqual(await both(), first)
   })
+  first = undefined
   for (const name of [loop, agent]) {
     await step(`${name} is replaced, broken and mended in place, and the agents are back`, async () => {
       outcome(await save(name, source => `${source}\nexport const edited = 1`), 'reloaded')
@@ -111,12 +128,34 @@ try {
     })
   }
   if (yml) {
+    const saved = yml.replace('agents:', 'maxParallelToolCalls: 3 # few\n    agents:')
     await step('a row is configured, and the file is as it was saved', async () => {
-      const saved = yml.replace('agents:', 'maxParallelToolCalls: 3 # few\n    agents:')
       outcome(await save('cordis.yml', () => saved), 'reloaded')
       await both()
       await delay(50)
       assert.equal(read('cordis.yml'), saved)
+    })
+    await step('an agent that a row has created is brought back as well', async () => {
+      writeFileSync(file('src/providers/team.ts'), TEAM)
+      outcome(await save('cordis.yml', () => `${saved}- { id: team, name: ./src/providers/team.ts }\n`), 'reloaded')
+      count = 3
+      ids = [...ids, 'gamma-1']
+      outcome(await save(loop, source => `${source}\nexport const again = 1`), 'reloaded')
+      await both()
+    })
+  } else {
+    await step('fifty reloads of dsh-agent leave no AsyncLocalStorage', async () => {
+      const storages = async () => (await harness.audit(), queryObjects(AsyncLocalStorage, { format: 'count' }))
+      const before = await storages()
+      for (let n = 0; n < 50; n++) {
+        await atWork()
+        const from = reports.length
+        harness.invalidate([file(agent)])
+        outcome(await until('a report', () => reports[from]), 'reloaded')
+        lines.length = 0
+      }
+      await both()
+      assert.equal(await storages(), before)
     })
   }
 
@@ -124,12 +163,9 @@ try {
   await save('src/providers/driver.ts', source => source.replace('if (agent.inbox', 'continue\n      if (agent.inbox'))
   await until(
     'the end of all work',
-    () => agents().length === 2 && agents().every(one => one.status === 'idle' && !one.inbox.hasPending)
+    () => agents().length === count && agents().every(one => one.status === 'idle' && !one.inbox.hasPending)
   )
-  assert.deepEqual(
-    (await both()).map(({ id }) => id),
-    ids
-  )
+  assert.deepEqual((await both()).map(({ id }) => id).toSorted(), ids)
   for (const { id, session } of await both()) {
     const events = session.events
     const asked = new Set(
@@ -152,8 +188,9 @@ try {
     console.log(
       `   ${id}: ${asked.size} asked, ${told.length} told, ${answers.length} answered, ${errors.length} turns failed, ${failures.length} calls failed`
     )
-    assert.ok(asked.size > 5)
-    assert.deepEqual([...told].toSorted(), [...asked].toSorted(), 'every message is told once')
+    assert.ok(asked.size > 1)
+    assert.equal(told.length, asked.size, 'every message is told once')
+    assert.deepEqual(new Set(told), asked)
     assert.equal(answers.length, asked.size, 'every message is answered once')
     assert.equal(errors.length, 0)
     assert.equal(failures.length, 0)

@@ -24,7 +24,7 @@ export const name = 'harness-hmr/dsh'
 
 /** Parks and brings back. It waits for no service, since it has to outlive them all. */
 export function apply(ctx: Context, { services = [] }: DshOptions = {}): void {
-  new Parking(ctx, [...CALLED, ...services])
+  new Parking(ctx, [...CALLED, ...services]).listen()
 }
 
 class Parking {
@@ -38,6 +38,10 @@ class Parking {
   constructor(ctx: Context, called: string[]) {
     this.#ctx = ctx
     this.#called = called
+  }
+
+  listen(): void {
+    const ctx = this.#ctx
     // First of all: what others do before a step is done when it is made.
     ctx.on('agent/pre-step', (step: PreStep, next: () => unknown) => this.#beforeStep(step, next), { prepend: true })
     ctx.on('agent/inbox/inserted', ({ agent }: { agent: Agent; message: Message }) => this.#of(agent)?.look())

@@ -3,9 +3,12 @@ import type { HarnessOptions } from './harness/types.ts'
 
 /** Options of `harnessHmr()`. Times are in milliseconds; `Infinity` waits for ever. */
 export interface Options {
-  /** The module whose default export is the plugin that composes the harness; relative to Vite's root. */
+  /**
+   * The module whose default export is the plugin that composes the harness, or the configuration file (`.yml`, `.yaml`,
+   * `.json`) whose rows do; relative to Vite's root.
+   */
   entry: string
-  /** Given to that plugin as its config. */
+  /** Given to that plugin as its config; for a configuration file, to the row that includes it. */
   config?: unknown
   /** How long drivers may take to park before old instances are disposed. Default 5000. */
   grace?: number

@@ -31,6 +31,9 @@ declare module 'cordis' {
   }
 }
 
+/** What is called within a step. */
+const CALLED = ['tools', 'llm', 'prompt']
+
 /** Creates, resumes and drives agents (`ctx.agentLoop`); every agent on record that has not ended is driven. */
 export class AgentLoop implements AgentFactory {
   static inject = ['agents', 'sessions', 'tools', 'prompt', 'llm']
@@ -125,9 +128,11 @@ export class AgentLoop implements AgentFactory {
     for (const driver of this.drivers.values()) driver.start()
   }
 
-  private async beforeReload({ services, signal }: BeforeReload): Promise<void> {
+  private async beforeReload({ services, uses, signal }: BeforeReload): Promise<void> {
     const concerned = [this.ctx.fiber, ...this.services.tools.owners()]
-    if (concerned.some(fiber => dependsOn(fiber, services))) await this.park(signal)
+    // Who offers a tool, a model or a part of the prompt takes no service away, and a step would miss it all the same.
+    const isOffering = uses.some(name => CALLED.includes(name))
+    if (isOffering || concerned.some(fiber => dependsOn(fiber, services))) await this.park(signal)
   }
 
   private stop(): void {

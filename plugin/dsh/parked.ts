@@ -28,6 +28,8 @@ export class Parked {
     this.agent = agent
     this.events = agent.session.events
     this.isMidTurn = agent.status === 'running'
+    // Not everybody asks.
+    this.#back.promise.catch(() => {})
     this.look()
   }
 
@@ -81,7 +83,6 @@ export class Parked {
   /** It does not come back. */
   lose(error: unknown): void {
     this.#back.reject(error)
-    this.#back.promise.catch(() => {})
   }
 }
 

@@ -21,8 +21,8 @@ function hanging(name: string, idempotent: boolean) {
   return tool
 }
 
-const parkedBy = (harness: Harness, services: string[], signal = new AbortController().signal) =>
-  promptly(harness.root.parallel('harness-hmr/before-reload', { providers: [], services, uses: [], signal }), 'parking')
+const parkedBy = (harness: Harness, services: string[], signal = new AbortController().signal, uses: string[] = []) =>
+  promptly(harness.root.parallel('harness-hmr/before-reload', { providers: [], services, uses, signal }), 'parking')
 
 describe('before a reload that concerns the loop', () => {
   test('a running tool call finishes, its true result is recorded, and the turn goes on only after', async () => {
@@ -39,6 +39,29 @@ describe('before a reload that concerns the loop', () => {
     expect(harness.record('ada').at(-1)).toMatchObject({ type: 'result', data: { output: 'true result' } })
     await harness.root.parallel('harness-hmr/after-reload', reloaded)
     expect(await promptly(answer, 'answer')).toContain('true result; 1 + 1 = 2')
+    expectSound(harness.record('ada'))
+  })
+
+  test('a tool that goes for a moment is missed by nobody, however long its disposer takes', async () => {
+    const harness = await boot()
+    const { disposed, tool } = { disposed: deferred(), tool: { name: 'echo', execute: async () => 'heard' } }
+    const apply = (ctx: Harness['root']) => {
+      ctx.tools.register({ description: '', parameters: {}, ...tool })
+      ctx.effect(() => () => disposed.promise)
+    }
+    const owner = harness.root.plugin({ name: 'echo', inject: ['tools'], apply })
+    await owner
+    const ada = await harness.root.agents.create({ id: 'ada' })
+    await parkedBy(harness, [], undefined, ['tools'])
+    const gone = owner.dispose()
+    const answer = ada.prompt('use echo').answer()
+    // Time enough for a driver that does not wait to have called it.
+    for (let n = 0; n < 100; n++) await turn()
+    disposed.resolve()
+    await gone
+    await offer(harness, tool)
+    await harness.root.parallel('harness-hmr/after-reload', reloaded)
+    expect(await promptly(answer, 'answer')).toContain('heard')
     expectSound(harness.record('ada'))
   })
 
