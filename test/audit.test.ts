@@ -154,13 +154,15 @@ ${files['agents.ts']}`
     let driving = true
     // A driver outside of what is reloaded: it enters every generation's scope from one async context that never ends.
     onTestFinished(() => void (driving = false))
+    const step = async () => {
+      const agents = app.service('agents')
+      if (agents?.['scope']?.state === 'open')
+        await agents['scope'].run({}, () => new Promise(resolve => setImmediate(resolve)))
+      else await new Promise(resolve => setImmediate(resolve))
+    }
+    // Once V8 has optimised it, a suspended function may keep what it held when it was slow: the loop holds nothing.
     const drive = async () => {
-      while (driving) {
-        const agents = app.service('agents')
-        if (agents?.['scope']?.state === 'open')
-          await agents['scope'].run({}, () => new Promise(resolve => setImmediate(resolve)))
-        else await new Promise(resolve => setImmediate(resolve))
-      }
+      while (driving) await step()
     }
     const drivers = [drive(), drive()]
     const count = async () => {

@@ -460,6 +460,6 @@ test('after a leak, a reload that leaves nothing does not look again and again f
     await app.edit('agents.ts', bump)
     expect(await auditOf(app, 'agents', generation)).toMatchObject({ outcome: 'collected' })
   }
-  // All looks at one that stays take 1.3 s.
-  expect(performance.now() - start).toBeLessThan(3000)
+  // One collection each, a second apart; all looks at one that stays take three.
+  expect(performance.now() - start).toBeLessThan(8000)
 })

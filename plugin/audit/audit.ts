@@ -1,10 +1,8 @@
 /** After a reload: is what a retired generation created gone? Proven by a forced garbage collection, never assumed. */
 import { url as inspectorUrl } from 'node:inspector'
-import { performance } from 'node:perf_hooks'
-import { getHeapStatistics, setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
-import { setImmediate, setTimeout } from '../guard/clock.ts'
+import { now } from '../guard/clock.ts'
 import { attempt } from '../guard/contain.ts'
+import { Collector, pause } from './collect.ts'
 import type { Generation } from './creators.ts'
 import { disableEnteredAgain } from './disabling.ts'
 import { type Ledger, type LedgerEntry, openIn } from './ledger.ts'
@@ -53,6 +51,8 @@ export interface AuditorParts {
  * that closes, a continuation that unwinds), so that only what stays is called retained.
  */
 const LOOKS = [0, 0, 50, 250, 1000]
+/** So many looks, and milliseconds since the first, are enough for that verdict where the looks have to wait. */
+const ENOUGH = { looks: 3, ms: 1300 }
 
 /** So many generations are remembered that nobody has looked at, where audits are switched off. */
 const REMEMBERED = 100
@@ -73,10 +73,13 @@ export class Auditor {
   #next: Promise<void> | undefined
   /** How many have asked, who would not like to wait for a quiet moment. */
   #asked = 0
+  readonly #collector: Collector
   #stopped = false
 
   constructor(around: AuditorParts) {
     this.#around = around
+    const { limits, waits } = around
+    this.#collector = new Collector(limits.auditHeap, () => this.#asked > 0 || this.#stopped, waits)
   }
 
   /** Takes over a generation that a reload has retired; its verdict is reported when it is known. */
@@ -127,24 +130,35 @@ export class Auditor {
     this.#running = this.#next
     this.#next = undefined
     let waiting = [...this.#open.keys()]
+    const start = now()
     for (const [look, ms] of LOOKS.entries()) {
-      if (!this.#isWorthALook(waiting, look)) break
+      if (!this.#isWorthALook(waiting, look, now() - start)) break
       await pause(ms)
       await this.#around.idle()
-      await this.#quiet()
+      await this.#collector.quiet()
       await this.#around.idle()
-      // In a job of its own: what a WeakRef has shown is kept until the job ends.
-      this.#around.ledger.sweep()
-      if (look > 0) this.#around.ledger.formatSites()
-      for (const retired of waiting) this.#try(() => this.#tidy(retired))
-      this.#around.leaks.letGo()
-      await pause(0)
-      collectGarbage()
-      await pause(0)
-      waiting = waiting.filter(retired => !this.#try(() => this.#settled(retired)))
+      waiting = await this.#look(waiting, look)
     }
     for (const retired of waiting)
       this.#try(() => this.#verdict(retired, 'retained', this.#try(() => this.#retainers(retired)) ?? []))
+  }
+
+  /** @returns the generations that are not settled. An ordinary collection may have shown what a forced one would. */
+  async #look(waiting: Retired[], look: number): Promise<Retired[]> {
+    const { ledger } = this.#around
+    const unsettled = () => waiting.filter(retired => !this.#try(() => this.#settled(retired)))
+    // In a job of its own: what a WeakRef has shown is kept until the job ends.
+    ledger.sweep()
+    if (look > 0) ledger.formatSites()
+    for (const retired of waiting) this.#try(() => this.#tidy(retired))
+    this.#around.leaks.letGo()
+    await pause(0)
+    waiting = unsettled()
+    if (waiting.length === 0) return waiting
+    await pause(0)
+    this.#collector.collect()
+    await pause(0)
+    return unsettled()
   }
 
   /** What one generation throws does not spoil the look for the others. */
@@ -164,22 +178,10 @@ export class Auditor {
   }
 
   /** Those that were called retained before are no reason to block the process at every reload that follows. */
-  #isWorthALook(waiting: Retired[], look: number): boolean {
+  #isWorthALook(waiting: Retired[], look: number, ms: number): boolean {
     if (this.#stopped || waiting.length === 0) return false
+    if (look >= ENOUGH.looks && ms >= ENOUGH.ms) return false
     return look < 2 || this.#asked > 0 || waiting.some(retired => this.#open.get(retired) !== 'retained')
-  }
-
-  /** Waits, where the heap is so large that a collection would be felt, until the process has little to do. */
-  async #quiet(): Promise<void> {
-    const { limits, waits } = this.#around
-    for (let told = false; this.#asked === 0; told = true) {
-      const megabytes = Math.round(getHeapStatistics().used_heap_size / 2 ** 20)
-      if (megabytes < limits.auditHeap) return
-      if (!told) waits(megabytes)
-      const before = performance.eventLoopUtilization()
-      await pause(500)
-      if (performance.eventLoopUtilization(before).utilization < 0.2) return
-    }
   }
 
   /** Reports what needs no further look: gone, or not to be judged before its drain ends. */
@@ -257,24 +259,4 @@ function areGone(refs: WeakRef<object>[]): boolean {
 function isSame(a: Retainer, b: Retainer): boolean {
   const [x, y] = [a.location, b.location]
   return a.what === b.what && x?.file === y?.file && x?.line === y?.line && x?.column === y?.column
-}
-
-let gc: (() => void) | undefined
-
-/** Forces a full garbage collection without a start-up flag; blocks for about 1 ms per MB of live heap. */
-export function collectGarbage(): void {
-  if (!gc) {
-    setFlagsFromString('--expose-gc')
-    gc = runInNewContext('gc') as () => void
-    setFlagsFromString('--no-expose-gc')
-  }
-  gc()
-}
-
-/** A turn of the event loop: within the turn in which a WeakRef was read, its target is kept alive. */
-function pause(ms: number): Promise<void> {
-  return new Promise(resolve => {
-    if (ms === 0) setImmediate(resolve)
-    else setTimeout(resolve, ms).unref()
-  })
 }

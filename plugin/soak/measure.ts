@@ -1,6 +1,6 @@
 /** What a process has and what it pays: heap, the cost of a boundary and of an await, what is open. */
 import { getHeapCodeStatistics } from 'node:v8'
-import { collectGarbage } from '../audit/audit.ts'
+import { collectGarbage } from '../audit/collect.ts'
 import { BoundaryScope } from '../scope.ts'
 
 /** Nanoseconds. */
