@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { types } from 'node:util'
 import { now } from './guard/clock.ts'
+import { printableLine } from './guard/printable.ts'
 import { Cells } from './context/cells.ts'
 import { enter } from './context/enter.ts'
 import { type Run, Runs } from './context/runs.ts'
@@ -186,9 +187,9 @@ export class BoundaryScope<T extends {}> {
       const label = this.#label?.(value) ?? this.name
       // Of an async function: nobody hears its rejection, and the process would end because a page looks at it.
       if (types.isPromise(label)) label.catch(() => {})
-      return printable(label)
+      return printableLine(label)
     } catch {
-      return printable(`${this.name} (its label failed)`)
+      return printableLine(`${this.name} (its label failed)`)
     }
   }
 
@@ -205,9 +206,4 @@ export class BoundaryScope<T extends {}> {
   #disposedError(): Error {
     return new Error(`${this.name} is disposed`)
   }
-}
-
-/** Text that is not ours, as one line without control characters. */
-function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')
 }

@@ -6,11 +6,15 @@ export interface ConsoleLogConfig {
   write?: (line: string) => void
 }
 
+/** Control characters, and those that turn the direction of what follows. */
+const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu
+
 /** Prints one line for what an agent is asked, does and answers. */
 export function consoleLog(ctx: Context, { write = line => process.stdout.write(line) }: ConsoleLogConfig = {}): void {
   ctx.on('session/event', ({ sessionId, event }) => {
     const line = describe(event)
-    if (line) write(`${sessionId.padEnd(4)} ${line}\n`)
+    // What agents say must not steer a terminal.
+    if (line) write(`${sessionId.padEnd(4)} ${line}`.replaceAll(UNPRINTABLE, ' ').concat('\n'))
   })
 }
 

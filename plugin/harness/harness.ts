@@ -26,6 +26,7 @@ import { whyRetained } from './search.ts'
 import { ticketFor, type HarnessHmr, runningProviders, type Status, type Ticket } from './service.ts'
 import type { WhyOptions } from '../why/why.ts'
 import { outside } from '../guard/outside.ts'
+import { printable, printableLine } from '../guard/printable.ts'
 import { within } from '../guard/within.ts'
 
 /** How many open boundaries of an abandoned generation are listed. */
@@ -276,7 +277,7 @@ export class Harness {
       pending: [...this.#pending.files],
       dirty: [...this.#dirty],
       abandoned: abandoned.map(({ name, generation, storages }) => ({
-        provider: `${name} ${generation}`,
+        provider: printableLine(`${name} ${generation}`),
         boundaries: openIn(storages, BOUNDARIES_SHOWN)
       }))
     }
@@ -312,10 +313,11 @@ export class Harness {
   }
 
   #tell<E extends keyof HarnessEvents>(event: E, ...args: Parameters<HarnessEvents[E]>): void {
+    const said = printable(args)
     for (const listener of this.#listeners) {
       try {
         // One entry of the table at a time: TypeScript cannot see that the function and its arguments belong together.
-        ;(listener[event] as ((...args: unknown[]) => void) | undefined)?.(...args)
+        ;(listener[event] as ((...args: unknown[]) => void) | undefined)?.(...said)
       } catch (error) {
         // Who listens to what must not decide what is done next; the next one may show it.
         if (event !== 'error') this.#tell('error', describeError(error, 'run'))
@@ -443,7 +445,7 @@ export class Harness {
     this.#underway = { files: cause.files, newer, abandon, began: timestamp(), isBoot: false }
     try {
       const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
-      const report = await transaction(++this.#reloads, cause, running, meanwhile)
+      const report = printable(await transaction(++this.#reloads, cause, running, meanwhile))
       const { error } = report
       for (const file of cause.files) {
         this.#rounds.ended(file, await this.#saves.isNewer(file, Infinity))
@@ -460,7 +462,8 @@ export class Harness {
     }
   }
 
-  #audited(report: AuditReport): void {
+  #audited(verdict: AuditReport): void {
+    const report = printable(verdict)
     this.#tell('audit', report)
     this.running?.fibers.emit('harness-hmr/audit', report)
   }

@@ -5,6 +5,7 @@ import type { Browsers } from './browsers.ts'
 import type { BeforeReload } from '../reload/close.ts'
 import { reach } from '../reload/plan.ts'
 import type { RunningRows } from '../loader/rows.ts'
+import { printableLine } from '../guard/printable.ts'
 import type { Running } from '../reload/running.ts'
 import type { AuditReport, ReloadReport } from '../report/report.ts'
 import type { Boundary } from '../scope.ts'
@@ -84,7 +85,7 @@ export function runningProviders(running: Running | undefined): RunningProvider[
   if (!running) return []
   return running.providers.all().map(({ module, name, generation, instances }) => ({
     module,
-    name,
+    name: printableLine(name),
     generation,
     instances: instances.length
   }))
@@ -108,7 +109,7 @@ export function ticketFor(path: string, root: string, running: RunningRows | und
   const plan = reach(ids, running)
   if (plan.kind === 'ignored') return never(`nothing is reloaded: ${plan.reason.message}`)
   const targets = targetsOf(plan.modules, running)
-  const providers = targets.map(({ name, generation }) => `${name} ${generation}`)
+  const providers = targets.map(({ name, generation }) => printableLine(`${name} ${generation}`))
   const inside = targets.some(({ scopes }) => scopes.some(scope => scope.isInside()))
   const when = inside ? 'deferred' : 'now'
   const what =

@@ -1,7 +1,7 @@
 /** From whatever the user's code or a transform threw to a message, a place in the source and the lines around it. */
 import { readFileSync } from 'node:fs'
-import { stripVTControlCharacters } from 'node:util'
 import { messageOf, read } from '../guard/contain.ts'
+import { printableLines } from '../guard/printable.ts'
 import type { ReportError } from './report.ts'
 import { firstLocation, mapStack, sourceText, type Location } from './script.ts'
 
@@ -45,17 +45,17 @@ export function describeError(error: unknown, step: ReportError['step'], code?: 
     return described(error, step, code)
   } catch {
     // A getter of the user's on what was thrown.
-    return { message: plain(messageOf(error)), step }
+    return { message: printableLines(messageOf(error)), step }
   }
 }
 
 function described(error: unknown, step: ReportError['step'], code?: string): ReportError {
-  if (!isErrorLike(error)) return { message: plain(messageOf(error)), step }
+  if (!isErrorLike(error)) return { message: printableLines(messageOf(error)), step }
   const { imports, evaluating } = known.get(error) ?? {}
   if (evaluating) {
     const [file] = evaluating
     const location = file === undefined ? undefined : { file, line: 1, column: 1 }
-    return { message: plain(error.message), step, location, evaluating }
+    return { message: printableLines(error.message), step, location, evaluating }
   }
   const { id, loc, frame, stack, cause, errors, pluginCode } = error as TransformError
   // Rolldown bundles what failed: the first says what and where. A cause says only where: what it is wrapped in says more.
@@ -63,30 +63,27 @@ function described(error: unknown, step: ReportError['step'], code?: string): Re
     return {
       ...describeError(errors[0], step, typeof pluginCode === 'string' ? pluginCode : undefined),
       imports,
-      stack: stack && plain(mapStack(stack))
+      stack: stack && printableLines(mapStack(stack))
     }
   const file = loc?.file ?? id
   const location: Location | undefined = loc && file ? { file, line: loc.line, column: loc.column + 1 } : undefined
   const place =
     location ?? (cause === undefined ? undefined : describeError(cause, step).location) ?? firstLocation(stack)
   return {
-    message: firstLine(plain(error.message)),
+    message: firstLine(printableLines(error.message)),
     step,
     imports,
     location: place,
     hint: step === 'stage' && !loc && error.name !== 'SyntaxError' && TAKEN.test(error.message) ? HELD : undefined,
-    frame: (place && codeFrame(place, place === location ? code : sourceText(place.file))) ?? (frame && plain(frame)),
-    stack: stack && plain(mapStack(stack))
+    frame:
+      (place && codeFrame(place, place === location ? code : sourceText(place.file))) ??
+      (frame && printableLines(frame)),
+    stack: stack && printableLines(mapStack(stack))
   }
 }
 
 function isErrorLike(error: unknown): error is Error {
   return typeof error === 'object' && error !== null && typeof read(error, 'message') === 'string'
-}
-
-/** Rolldown colours its messages also where nobody asked for it. */
-function plain(text: string): string {
-  return stripVTControlCharacters(text)
 }
 
 function firstLine(message: string): string {

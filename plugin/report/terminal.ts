@@ -63,9 +63,8 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       logger.warn(`${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${what}${waits.join('')}`)
     },
     error(cause) {
-      error(
-        `${lineOf(cause, root)}${cause.stack ? `\n${colors.dim(cause.stack.split('\n').slice(1, 6).join('\n'))}` : ''}`
-      )
+      const frames = framesOf(cause.stack).slice(0, 5)
+      error([lineOf(cause, root), ...frames.map(frame => colors.dim(frame))].join('\n'))
     }
   }
 }
@@ -73,6 +72,11 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
 /** The line of a stack that opened a boundary: who called the provider that carries it, or that provider itself. */
 function openerOf([carrier = '', ...callers]: string[]): string {
   return callers.find(frame => !/[\\/]node_modules[\\/]|\bnode:/.test(frame)) ?? carrier
+}
+
+/** The frames of a stack, without the message above them, which may have lines of its own. */
+function framesOf(stack = ''): string[] {
+  return stack.split('\n').filter(line => /^\s+at /.test(line))
 }
 
 function lineOf({ message, location }: ReportError, root: string): string {

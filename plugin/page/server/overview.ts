@@ -1,5 +1,6 @@
 /** What can be seen of a running harness at one moment: its fibers, its open boundaries, its live storages. Changes nothing. */
 import { type Fiber, FiberState } from '../../cordis/cordis.ts'
+import { printable } from '../../guard/printable.ts'
 import { generationKey } from '../../audit/creators.ts'
 import { countOpen, type LedgerEntry, openIn } from '../../audit/ledger.ts'
 import type { FiberNode, FiberStateName, LiveStorages, OpenBoundaries, OpenBoundary, Owner } from './protocol.ts'
@@ -26,7 +27,7 @@ export interface Overview {
 export function overview(running: Running): Overview {
   const owners = ownersOf(running)
   const entries = byOwner(running, owners)
-  return {
+  return printable({
     fibers: fiberTree(running, owners),
     boundaries: openBoundaries(entries, running),
     storages: entries.map(({ owner, storages }) => ({
@@ -35,7 +36,7 @@ export function overview(running: Running): Overview {
       open: countOpen(storages),
       isCurrent: owners.current.get(owner.module)?.generation === owner.generation
     }))
-  }
+  })
 }
 
 interface Owners {
