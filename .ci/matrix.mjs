@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { LINES, nodeOf, run } from './node-lines.mjs'
 
 const vitest = fileURLToPath(new URL('../node_modules/vitest/vitest.mjs', import.meta.url))
-const STORAGE_TESTS = ['test/ledger', 'test/scope', 'test/audit', 'test/retainers', 'test/left-running', 'test/why']
+const STORAGE_TESTS = ['test/audit/', 'test/scope/', 'test/leaks/', 'test/why/']
 
 /** By name: the Node line, a flag, and the test files that are run; all without. */
 const LEGS = {

@@ -9,11 +9,11 @@ import { createServer, type Plugin, type ViteDevServer } from 'vite'
 import { onTestFinished } from 'vitest'
 import type { SessionEvent } from '../../playground/providers/sessions.ts'
 import type { Api } from '../../plugin/index.ts'
-import { openPage } from '../browser.ts'
-import { Copy } from '../dev-server.ts'
-import { turn } from '../promptly.ts'
+import { openPage } from '../fixtures/browser.ts'
+import { Copy } from '../fixtures/dev-server.ts'
+import { turn } from '../fixtures/promptly.ts'
 import { harnessOf } from '../../plugin/vite/api.ts'
-import { anyPort } from '../port.ts'
+import { anyPort } from '../fixtures/port.ts'
 
 const repository = fileURLToPath(new URL('../..', import.meta.url))
 

@@ -1,0 +1,134 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { seq } from '../fixtures/app.ts'
+import { createRowsApp, FAMILIES, plugin } from '../fixtures/loader-fixture.ts'
+
+const yml = `- { id: greeter, name: ./providers/greeter.ts, config: { word: one } } # kept\n`
+
+describe.each(FAMILIES)('with $loader', family => {
+  const entry = `
+    import { pathToFileURL } from 'node:url'
+    import Loader from '${family.loader}'
+    export default function harness(ctx) {
+      ctx.plugin(Loader, { baseUrl: new URL('.', import.meta.url).href })
+      ctx.inject(['loader'], ctx => {
+        ctx.loader.create({ name: '${family.include}', config: { path: new URL('./cordis.yml', import.meta.url).href } })
+        ctx.loader.create({ id: 'calc', name: './providers/calc.ts' })
+      })
+    }`
+  const files = {
+    'harness.ts': entry,
+    'cordis.yml': yml,
+    'providers/greeter.ts': plugin('greeter'),
+    'providers/calc.ts': plugin('calc')
+  }
+
+  test('an entry that installs the loader itself has its rows reloaded, those of the file and those of its own', async () => {
+    const app = await createRowsApp(family, files, { entry: 'harness.ts' })
+    await app.next('ready')
+    expect(seq.splice(0).toSorted()).toEqual(['calc 1 up', 'greeter 1 up {"word":"one"}'])
+    await app.edit('providers/calc.ts', plugin('calc', 2))
+    expect(await app.save('cordis.yml', yml.replace('one', 'two'))).toMatchObject({ line: 'configured greeter' })
+    await app.edit('providers/greeter.ts', plugin('greeter', 2))
+    expect(seq.splice(0)).toEqual([
+      'calc 1 down',
+      'calc 2 up',
+      'greeter 1 down',
+      'greeter 1 up {"word":"two"}',
+      'greeter 1 down',
+      'greeter 2 up {"word":"two"}'
+    ])
+    // The entry itself is a restart, and the rows of the new loader are ours too.
+    expect(await app.edit('harness.ts', entry.replace("id: 'calc'", "id: 'sum'"))).toMatchObject({
+      outcome: 'restarted'
+    })
+    seq.length = 0
+    await app.edit('providers/greeter.ts', plugin('greeter', 3))
+    expect(seq).toEqual(['greeter 2 down', 'greeter 3 up {"word":"two"}'])
+    expect(app.read('cordis.yml')).toBe(yml.replace('one', 'two'))
+  })
+
+  test('rows in JSON are as good, and a mistake in them has a place', async () => {
+    const json = (word: string) =>
+      `[\n  { "id": "greeter", "name": "./providers/greeter.ts", "config": { "word": "${word}" } }\n]\n`
+    const app = await createRowsApp(family, { ...files, 'cordis.json': json('one') }, { entry: 'cordis.json' })
+    await app.next('ready')
+    expect(await app.save('cordis.json', json('two'))).toMatchObject({ line: 'configured greeter' })
+    const report = await app.edit('cordis.json', json('two').replace(']', '}'))
+    expect(report).toMatchObject({ outcome: 'kept' })
+    expect(app.rows()).toEqual(['greeter on'])
+  })
+
+  test('a file that is broken when the server starts is told with its place, and its mending starts the harness', async () => {
+    const app = await createRowsApp(family, { ...files, 'cordis.yml': `${yml}  broken: [\n` })
+    expect(await app.next('failed')).toMatchObject({ location: { file: join(app.root, 'cordis.yml') } })
+    app.write('cordis.yml', yml)
+    await app.next('ready')
+    expect(seq).toEqual(['greeter 1 up {"word":"one"}'])
+  })
+
+  test('a config that the plugin is given by others, and one that it gives itself, is what the next version gets', async () => {
+    const app = await createRowsApp(family, files)
+    await app.next('ready')
+    app.entry('greeter').fiber!.update({ word: 'three' }, true)
+    await app.harness.running!.fibers.settled()
+    app.entry('greeter').options.config = { word: 'three' }
+    seq.length = 0
+    await app.edit('providers/greeter.ts', plugin('greeter', 2))
+    expect(seq.at(-1)).toBe('greeter 2 up {"word":"three"}')
+  })
+
+  test('what is saved at once, the file and modules that it names and does not name any more, is applied together', async () => {
+    const app = await createRowsApp(family, files)
+    await app.next('ready')
+    seq.length = 0
+    writeFileSync(join(app.root, 'providers/greeter.ts'), plugin('greeter', 2))
+    writeFileSync(join(app.root, 'providers/clock.ts'), plugin('clock'))
+    app.write('cordis.yml', `${yml}- { id: clock, name: ./providers/clock.ts }\n`)
+    while (seq.length < 3) await app.next('reload')
+    await app.harness.idle()
+    expect(seq.toSorted()).toEqual(['clock 1 up', 'greeter 1 down', 'greeter 2 up {"word":"one"}'])
+    expect(readFileSync(join(app.root, 'cordis.yml'), 'utf8')).toContain('# kept')
+  })
+
+  test('drivers are told of what a save takes down, and of every service that goes with it', async () => {
+    const store = plugin('store', 1, { body: `ctx.reflect.provide('store', config)` })
+    const app = await createRowsApp(family, {
+      'cordis.yml': `- { id: store, name: ./store.ts, config: { n: 1 } }\n- { id: user, name: ./user.ts }\n- { id: driver, name: ./driver.ts }\n`,
+      'store.ts': store,
+      'user.ts': plugin('user', 1, { inject: ['store'], body: `ctx.reflect.provide('page', {})` }),
+      'driver.ts': plugin('driver', 1, {
+        body: `ctx.on('harness-hmr/before-reload', async ({ providers, services }) => {
+          await null
+          seq.push('parks for ' + providers.map(({ name }) => name) + ' ' + services.toSorted())
+        })`
+      })
+    })
+    await app.next('ready')
+    seq.length = 0
+    await app.save('cordis.yml', app.read('cordis.yml').replace('n: 1', 'n: 2'))
+    expect(seq).toEqual([
+      'parks for store page,store',
+      'store 1 down',
+      'user 1 down',
+      'store 1 up {"n":2}',
+      'user 1 up'
+    ])
+  })
+
+  test('a row that others run on is removed, and who waits for it is told and not rolled back', async () => {
+    const content = `- { id: store, name: ./store.ts }\n- { id: user, name: ./user.ts }\n`
+    const app = await createRowsApp(family, {
+      'cordis.yml': content,
+      'store.ts': plugin('store', 1, { body: `ctx.reflect.provide('store', {})` }),
+      'user.ts': plugin('user', 1, { inject: ['store'] })
+    })
+    await app.next('ready')
+    const report = await app.edit('cordis.yml', content.split('\n').slice(1).join('\n'))
+    expect(report).toMatchObject({ outcome: 'reloaded', failures: [expect.stringContaining('it waits for "store"')] })
+    expect(app.rows()).toEqual(['user state 0'])
+    expect(await app.edit('cordis.yml', content)).toMatchObject({ outcome: 'reloaded', failures: [] })
+    expect(app.rows().toSorted()).toEqual(['store on', 'user on'])
+  })
+})
