@@ -98,7 +98,7 @@ class Parking {
     return next()
   }
 
-  /** Nothing of ours keeps it from now on. */
+  /** Nothing here keeps it from now on. */
   #disposed(agent: Agent): void {
     const parked = this.#of(agent)
     if (parked) parked.agent = undefined

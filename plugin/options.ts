@@ -1,7 +1,7 @@
 /** The plugin's options and their defaults. */
 import type { HarnessOptions } from './harness/types.ts'
 
-/** Options of `harnessHmr()`. Times are in milliseconds; `Infinity` waits for ever. */
+/** Options of `harnessHmr()`. Times are in milliseconds; `Infinity` waits forever. */
 export interface Options {
   /**
    * The module whose default export is the plugin that composes the harness, or the configuration file (`.yml`, `.yaml`,

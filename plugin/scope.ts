@@ -166,7 +166,7 @@ export class BoundaryScope<T extends {}> {
   }
 
   /**
-   * The boundaries that are open now, oldest first, no more than `limit` of them: the first look at each is dear.
+   * The boundaries that are open now, oldest first, no more than `limit` of them: the first look at each is expensive.
    * @throws after disposal.
    */
   boundaries(limit = Infinity): Boundary[] {

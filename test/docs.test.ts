@@ -38,7 +38,7 @@ test('it names every reason to restart, in the words of the report', () => {
   expect(restarted.map(({ save }) => save)).toEqual(reasons)
 })
 
-test('it says which step failed, for every outcome that a failure has', () => {
+test('it says which step failed, forevery outcome that a failure has', () => {
   for (const { outcome, step } of rows()) {
     expect([outcome, step]).toEqual([outcome, { kept: 'stage', 'rolled-back': 'install' }[outcome] ?? ''])
   }

@@ -55,7 +55,7 @@ export function emptyModel(): Model {
   }
 }
 
-/** Everything anew; what an agent says right now goes on if it still says it. */
+/** Everything again; what an agent says right now goes on if it still says it. */
 export function takeSnapshot(model: Model, snapshot: Snapshot): void {
   const { agents, sessions, reports, audits, edits, sources, providers, active, cameOf } = snapshot
   Object.assign(model, { link: 'open', audits: [...audits], edits, sources, providers, active, cameOf })

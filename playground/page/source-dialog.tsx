@@ -17,7 +17,7 @@ export function SourceDialog({ source, model, act, close }: Props) {
   const dialog = useRef<HTMLDialogElement>(null)
   const [read, setRead] = useState<{ text: string; original: string } | undefined>(undefined)
   useEffect(() => dialog.current!.showModal(), [])
-  // Read anew after every reload: somebody may have saved it.
+  // Read again after every reload: somebody may have saved it.
   const last = model.reports.at(-1)?.id
   useEffect(() => act(async () => setRead(await request('read', { path }))), [path, last, copied])
   const provider = model.providers.find(({ module }) => module === file)

@@ -80,7 +80,7 @@ export class Session {
 
   /**
    * Puts an event on record, before anything else happens.
-   * @throws when the session is closed, has ended, or was opened anew since: there is one writer.
+   * @throws when the session is closed, has ended, or was opened again since: there is one writer.
    */
   append<T extends keyof SessionEventData>(type: T, data: SessionEventData[T]): void {
     if (this.closed) throw new Error(`session "${this.id}" is closed`)

@@ -18,14 +18,14 @@ export class Collector {
   readonly #waits: (megabytes: number) => void
   #last = -Infinity
 
-  /** `waits` is told of a heap of `large` MB or more: that waits for a quiet moment for ever, any other for a second. */
+  /** `waits` is told of a heap of `large` MB or more: that waits for a quiet moment forever, any other for a second. */
   constructor(large: number, isUrgent: () => boolean, waits: (megabytes: number) => void) {
     this.#large = large
     this.#isUrgent = isUrgent
     this.#waits = waits
   }
 
-  /** Waits until a collection is in nobody's way. */
+  /** Waits until a collection is in no one's way. */
   async quiet(): Promise<void> {
     const due = Math.max(now(), this.#last + APART)
     for (let told = false; !this.#isUrgent();) {

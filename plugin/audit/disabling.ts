@@ -19,7 +19,7 @@ export function disableStorages(entries: LedgerEntry[]): { forgotten: LedgerEntr
   return { forgotten, failed }
 }
 
-/** Disables once more what a retired generation has entered since, where that has ended: it would be kept for ever. */
+/** Disables once more what a retired generation has entered since, where that has ended: it would be kept forever. */
 export function disableEnteredAgain(entries: LedgerEntry[]): LedgerEntry[] {
   const again = entries.filter(entry => !entry.scope && entry.enabled && countOpen([entry]) === 0)
   return disableStorages(again).forgotten

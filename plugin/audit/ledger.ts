@@ -20,9 +20,9 @@ export interface LedgerEntry {
   scope: WeakRef<BoundaryScope<never>> | undefined
   /** The scripts on the stack that created it, innermost first. */
   creators: Script[]
-  /** The innermost place of ours on that stack. */
+  /** The innermost of our places on that stack. */
   created: Location | undefined
-  /** Runs of a storage that no scope of ours enters, until they are seen to have settled. */
+  /** Runs of a storage that none of our scopes enters, until they are seen to have settled. */
   runs: PendingRun[]
   /** Who began them: by storage, since several may be entered by operations that return one and the same Promise. */
   sites: WeakMap<Promise<unknown>, Site>
@@ -95,7 +95,7 @@ export class Ledger {
     }
   }
 
-  /** What a module of ours gets for a builtin specifier; `undefined` where the builtin itself will do. */
+  /** What one of our modules gets for a builtin specifier; `undefined` where the builtin itself will do. */
   builtin(specifier: string): Exports | undefined {
     return specifier === 'node:async_hooks' || specifier === 'async_hooks' ? this.#builtin : undefined
   }
@@ -254,7 +254,7 @@ export function leftEnabled(entries: LedgerEntry[]): LedgerEntry[] {
 
 /**
  * What is open in a generation's storages: boundaries of scopes, and pending runs of any other AsyncLocalStorage; the
- * oldest `limit` of each storage, since the first look at each is dear.
+ * oldest `limit` of each storage, since the first look at each is expensive.
  */
 export function openIn(entries: LedgerEntry[], limit = Infinity): Boundary[] {
   return entries.flatMap(entry => {

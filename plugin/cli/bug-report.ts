@@ -29,7 +29,7 @@ export function bugReport(from: string, told: Snapshot | undefined): string {
     ['Last errors', [...(harness.failed ? [harness.failed] : []), ...told.errors.slice(-SHOWN)]]
   ]
   for (const [title, value] of parts) {
-    // The lines around an error are source text, which may not be for everybody.
+    // The lines around an error are source text, which may not be foreverybody.
     const json = JSON.stringify(value, (key, part: unknown) => (key === 'frame' ? undefined : part), 2)
     lines.push(`## ${title}`, '', '```json', json, '```', '')
   }

@@ -14,7 +14,7 @@ import {
 } from '../page/server/protocol.ts'
 import { findNotes, type ServerNote } from '../vite/address.ts'
 
-/** Milliseconds until a server that does not answer is no server of ours. */
+/** Milliseconds until a server that does not answer is not one of ours. */
 const PATIENCE = 5000
 
 /** An open connection. */

@@ -5,7 +5,7 @@ import { outside } from '../guard/outside.ts'
 /** Milliseconds until the first look, and at most between two while nothing comes of it. */
 const FIRST = 25
 const LAST = 400
-/** A look that was dear is not repeated before this many times as long. */
+/** A look that was expensive is not repeated before this many times as long. */
 const SHARE = 20
 
 /**

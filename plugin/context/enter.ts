@@ -21,7 +21,7 @@ interface Enterable<S> {
 
 /**
  * Enters a storage and leaves no residue in the caller. With AsyncContextFrame `run()` ends by writing the prior store
- * under its key, so a caller that lives on would keep the storage for ever; an AsyncResource gives the caller its own
+ * under its key, so a caller that lives on would keep the storage forever; an AsyncResource gives the caller its own
  * frame back. The older implementation needs no such detour, and pays 15 times for it.
  */
 export const enter: <S, R>(storage: Enterable<S>, store: S, operation: () => R) => R = STORES_ON_RESOURCE

@@ -45,7 +45,7 @@ export function read(object: unknown, name: PropertyKey): unknown {
 
 /**
  * Calls a function of the user's, and waits at most `ms` milliseconds for what it returns. Resolves with what it threw or
- * rejected with, or with an error that says that it has not ended; what it does later is nobody's any more.
+ * rejected with, or with an error that says that it has not ended; what it does later concerns nobody any more.
  */
 export async function contain(
   callback: Callback,

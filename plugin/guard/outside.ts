@@ -1,4 +1,4 @@
-/** A context of nobody's. */
+/** An async context that belongs to nobody. */
 import { AsyncResource } from 'node:async_hooks'
 
 const nobody = new AsyncResource('harness-hmr')

@@ -1,10 +1,10 @@
-/** Waiting, but not for ever. */
+/** Waiting, but not forever. */
 import { clearTimeout, setTimeout } from './clock.ts'
 
 /** The longest time that a timer of Node's takes, in milliseconds; it fires at once for more. */
 const LONGEST = 2 ** 31 - 1
 
-/** Whether `promise` settles within `ms` milliseconds (`Infinity`: waits for ever), and before `signal` is aborted. */
+/** Whether `promise` settles within `ms` milliseconds (`Infinity`: waits forever), and before `signal` is aborted. */
 export async function within(ms: number, promise: Promise<unknown>, signal?: AbortSignal): Promise<boolean> {
   if (ms === Infinity && !signal) return promise.then(() => true)
   let timer: NodeJS.Timeout | undefined

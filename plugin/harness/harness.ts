@@ -64,7 +64,7 @@ export class Harness {
   readonly #rounds = new Rounds()
   /** Saves that wait, since the harness makes them itself. */
   readonly #slowed = new Map<string, NodeJS.Timeout>()
-  /** What was told so far, for who comes later. */
+  /** What was told so far, for whoever asks later. */
   readonly history = new History()
   readonly #browsers: BrowserChannel
   /** Ends what may take long. */
@@ -164,7 +164,7 @@ export class Harness {
     if (this.running && ids.length > 0) this.#add('modules', ids)
   }
 
-  /** A setting has changed (tsconfig.json): once everything is read anew, what is made otherwise now counts as saved. */
+  /** A setting has changed (tsconfig.json): once everything is read again, what is made otherwise now counts as saved. */
   recheck(readAnew: () => Promise<void>): void {
     void this.#enqueue(async () => {
       if (this.#stopped.signal.aborted) return
@@ -253,7 +253,7 @@ export class Harness {
 
   /**
    * Most saved files are not the harness': a log or a session that it writes itself must not have it tried again. While
-   * something is broken, what its new code was made of, or has asked for in vain, may be what mends it.
+   * something is broken, what its new code was made of, or has asked for and did not find, may be what mends it.
    */
   #isIrrelevant(file: string): boolean {
     if (this.running?.rows.files().has(file)) return false
@@ -326,7 +326,7 @@ export class Harness {
   }
 
   #enqueue(task: () => Promise<void>): Promise<void> {
-    // In nobody's context: a reload in that of who asked for it would be let go by what it drains itself.
+    // Outside of every context: a reload in that of who asked for it would be let go by what it drains itself.
     const work = outside(() => this.#work.then(task))
     // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
     return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'run'))))

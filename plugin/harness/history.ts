@@ -1,4 +1,4 @@
-/** What a harness has told lately, for whoever comes later: a page that is opened, a list in the terminal. */
+/** What a harness has told lately, for whoever asks later: a page that is opened, a list in the terminal. */
 import { timestamp } from '../guard/clock.ts'
 import { generationKey } from '../audit/creators.ts'
 import type { HarnessEvents } from '../report/events.ts'

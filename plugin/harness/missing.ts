@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { extname, isAbsolute, join } from 'node:path'
 import { normalizePath } from 'vite'
 
-/** The paths that were imported in vain. */
+/** The paths that were imported and are not there. */
 export class Missing {
   readonly #root: string
   readonly #stems = new Set<string>()

@@ -1,6 +1,6 @@
 /**
  * Errors of the harness' code that nobody has caught. What a retired generation left running (a timer without cleanup, a
- * promise nobody awaits) may still throw, and so may what is closed and made anew while a reload runs. It must not take the
+ * promise nobody awaits) may still throw, and so may what is closed and made again while a reload runs. It must not take the
  * agents with it: such an error is told and the harness goes on. Every other one is left to Node.
  */
 import { isNativeError } from 'node:util/types'
@@ -29,7 +29,7 @@ export interface Versions {
 
 /**
  * Catches the errors of versions that do not run. While a reload runs, also those of the others, who may miss what has been
- * taken down, and those with nobody's code on their stack: of a socket that is closed while it connects.
+ * taken down, and those with no code but Node's on their stack: of a socket that is closed while it connects.
  */
 export function catchLateErrors(versions: Versions, tell: (late: LateError) => void): () => void {
   return claimUncaught(error => {

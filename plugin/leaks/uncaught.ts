@@ -1,12 +1,12 @@
 /**
  * What nobody has caught, on its way to Node. Node asks `process.emit` whether anybody handles such an error, so it is
- * looked at there: a listener of ours would, by being there, change what becomes of every other error.
+ * looked at there: a listener from us would, by being there, change what becomes of every other error.
  */
 
 /** Takes an error for its own and tells of it; it ends there then, and neither Node nor any listener hears of it. */
 export type Claim = (error: unknown) => boolean
 
-/** What several copies of this module share: a restart of the dev server may load it anew, and two servers may run. */
+/** What several copies of this module share: a restart of the dev server may load it again, and two servers may run. */
 interface Hook {
   claims: Set<Claim>
   emit: typeof process.emit

@@ -67,7 +67,7 @@ function changeOf(old: Placed, next: Placed): RowChange | undefined {
 
 /**
  * Gives rows without an id those of the rows that they were: of the same name in the same group, with the same config where
- * there is one, and new ids to the others. The loader would give each a new one, and start it anew.
+ * there is one, and new ids to the others. The loader would give each a new one, and restart it.
  */
 export function adoptIds(before: readonly RowOptions[], after: readonly RowOptions[]): void {
   const given = new Set(after.map(({ id }) => id))

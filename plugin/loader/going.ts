@@ -15,7 +15,7 @@ export interface GoingRows extends Going {
   own: number
 }
 
-/** Finds what goes: rows that end, and those that begin anew with another config. */
+/** Finds what goes: rows that end, and those that begin again with another config. */
 export function goingOfRows({ edits }: Edits, running: RunningRows): GoingRows {
   const { fibers, providers, rows } = running
   const entries = edits.flatMap(({ entry, isLive }) => (entry && !isLive ? [entry] : []))
@@ -59,7 +59,7 @@ function forgettable(edits: Edits['edits'], { host, rows }: RunningRows): Set<st
   return new Set([...modules].filter(id => !used.has(id) && ours.has(id) && host.importers(id).length === 0))
 }
 
-/** A row whose module Node has loaded: it is no generation of ours, and is told of all the same. */
+/** A row whose module Node has loaded: it is not one of our generations, and is told of all the same. */
 function foreignOf(entry: Entry, known: ReadonlySet<Fiber>, fibers: Fibers, rows: Rows): Target[] {
   const fiber = aliveOf(entry)
   if (!fiber || known.has(fiber)) return []

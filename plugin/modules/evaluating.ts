@@ -28,7 +28,7 @@ const LEAST = 250
 
 /** How long an evaluation is waited for. */
 export interface Patience {
-  /** Milliseconds in which nothing was loaded and no module has ended; `Infinity` waits for ever. */
+  /** Milliseconds in which nothing was loaded and no module has ended; `Infinity` waits forever. */
   ms?: number
   /** Gives it up at once. */
   signal?: AbortSignal

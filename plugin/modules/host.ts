@@ -120,7 +120,7 @@ export class Host {
     return (await this.#env.pluginContainer.resolveId(name, importer)) !== null
   }
 
-  /** Imports a module for somebody who is no module. Nothing is left of one that fails: the next time it is tried anew. */
+  /** Imports a module for somebody who is no module. Nothing is left of one that fails: the next time it is tried again. */
   async ask(name: string, importer: string): Promise<{ module: string; exports: Exports }> {
     const module = normalizeModuleId((await this.#sources.resolve(name, importer))?.id ?? name)
     const running = this.exports(module)
@@ -269,12 +269,12 @@ export class Host {
       this.#told.add(file)
       const what = `"${relative(this.#env.config.root, file)}" is required, and Node keeps an ES module that was required`
       this.#options.onError?.(
-        new Error(`${what}: its newest content does not run. Import it, or start the dev server anew`)
+        new Error(`${what}: its newest content does not run. Import it, or restart the dev server`)
       )
     }
   }
 
-  /** What has changed of the files that Node has loaded for modules which are evaluated anew. */
+  /** What has changed of the files that Node has loaded for modules which are evaluated again. */
   #changedNodeFiles(ids: Iterable<string>): Set<string> {
     const evaluations = [...ids].flatMap(id => this.#evaluations.get(this.exports(id) ?? {}) ?? [])
     return changedOf(new Map(evaluations.flatMap(({ nodeFiles }) => [...nodeFiles])))

@@ -1,7 +1,7 @@
 /**
  * `import.meta.hot` for the harness' modules, as in Vite (https://vite.dev/guide/api-hmr), with two improvements: `dispose`
- * runs only when the new version has been staged, so a broken save disposes nothing; and it runs for every version that
- * goes, also for one that was staged in vain and for those that run when the harness ends.
+ * runs only when the new version has been staged, so a broken save disposes nothing; and it runs forevery version that
+ * goes, also for one that was staged and then dropped and for those that run when the harness ends.
  */
 import { basename } from 'node:path'
 import type { ViteHotContext } from 'vite/types/hot.js'
@@ -99,7 +99,7 @@ export class HotModules {
     return this.#disposeOf([...this.#running].filter(([id]) => going.has(id)))
   }
 
-  /** The same for every running module, when the harness ends. */
+  /** The same forevery running module, when the harness ends. */
   disposeAll(): Promise<unknown[]> {
     return this.#disposeOf([...this.#running])
   }

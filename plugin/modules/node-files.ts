@@ -1,6 +1,6 @@
 /**
- * Files that Node itself loads on behalf of a module of ours: what it requires, and the workers and processes that it starts
- * from `new URL('./job.mjs', import.meta.url)`. They are no modules of ours, but a save of one is a save of the module.
+ * Files that Node itself loads on behalf of one of our modules: what it requires, and the workers and processes that it starts
+ * from `new URL('./job.mjs', import.meta.url)`. They are not our modules, but a save of one is a save of the module.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'

@@ -15,7 +15,7 @@ export interface Origin {
   map?: SourceMap
   /** What the file was like before it was read; `undefined` for a module without a file. */
   signature?: string
-  /** What Node has loaded for it, where that is not to be looked up anew: the code is the one that runs. */
+  /** What Node has loaded for it, where that is not to be looked up again: the code is the one that runs. */
   nodeFiles?: NodeFiles
 }
 

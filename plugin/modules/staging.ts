@@ -29,7 +29,7 @@ export function unusedAfter(
     const running = record(modules, id)
     if (overlay.has(id) || unused.has(id) || running?.code === undefined) return false
     if (!invalid.has(id) && isAskedFor(id)) return false
-    // An import that is not reached yet (`import()`) is no record of ours, but Vite knows it; what that takes for external,
+    // An import that is not reached yet (`import()`) is not in our records, but Vite knows it; what that takes for external,
     // a package that is inlined here, it does not know.
     const recorded = [...running.importers].filter(
       other => !overlay.has(other) || importsOf(other, overlay).includes(id)

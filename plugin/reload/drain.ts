@@ -1,4 +1,4 @@
-/** Drain: what is still in flight ends, but nobody waits for it for ever. */
+/** Drain: what is still in flight ends, but nobody waits for it forever. */
 import type { Change } from './change.ts'
 import { isUnloading } from '../cordis/fibers.ts'
 import { countOpen, openIn } from '../audit/ledger.ts'

@@ -158,7 +158,7 @@ function retryFailed(installed: Fiber[], fibers: Fibers): void {
 }
 
 async function assertActive(fiber: Fiber, role: 'provider' | 'dependent'): Promise<void> {
-  // Disposed: it belonged to a parent that has applied it anew.
+  // Disposed: it belonged to a parent that has applied it again.
   if (fiber.uid === null || isActive(fiber)) return
   const cause = isBusy(fiber) ? undefined : await failureOf(fiber)
   const why = cause === undefined ? whyNotActive(fiber) : messageOf(cause)

@@ -1,4 +1,4 @@
-/** From what was saved to what has to be evaluated anew: the affected walk, over the modules and fibers that run. */
+/** From what was saved to what has to be evaluated again: the affected walk, over the modules and fibers that run. */
 import { cleanUrl } from 'vite-node/utils'
 import { affected, type Acceptance } from './affected.ts'
 import type { Providers } from '../cordis/providers.ts'
@@ -17,7 +17,7 @@ export interface Cause {
   retries: boolean
 }
 
-/** The modules to evaluate anew, and those to import for it; a restart evaluates everything by importing the entry. */
+/** The modules to evaluate again, and those to import for it; a restart evaluates everything by importing the entry. */
 export type ReloadPlan =
   | { kind: 'reload' | 'restart'; modules: Set<string>; roots: string[]; accepted: Acceptance[]; reason?: Reason }
   | { kind: 'ignored'; reason: Reason }

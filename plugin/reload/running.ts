@@ -7,7 +7,7 @@ import type { Ledger } from '../audit/ledger.ts'
 import type { Progress, SlowDrain } from '../report/events.ts'
 import type { Leaks } from '../audit/leaks.ts'
 
-/** The limits of a reload, in milliseconds; `Infinity` waits for ever. */
+/** The limits of a reload, in milliseconds; `Infinity` waits forever. */
 export interface Limits {
   /** How long drivers may take to park before the old instances are disposed. */
   grace: number

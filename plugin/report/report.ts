@@ -12,7 +12,7 @@ export type Outcome = (typeof OUTCOMES)[number]
 /** Why a save was ignored, or why the whole harness restarted: what the code says, in words. */
 export const REASONS = {
   unused: 'no running module uses it',
-  same: 'the content is what runs',
+  same: 'unchanged',
   aside: 'no provider uses it',
   entry: 'the entry changed',
   reached: 'the entry is reached without a provider on the path'

@@ -1,6 +1,6 @@
 /**
  * One name per evaluation of a module, so that a stack frame tells which version of a file it belongs to, and the source
- * maps that turn such a frame back into the file's own line. vite-node's support keeps the first map of a path for ever.
+ * maps that turn such a frame back into the file's own line. vite-node's support keeps the first map of a path forever.
  */
 import { dirname, resolve } from 'node:path'
 import { SourceMap, type SourceMapPayload } from 'node:module'
@@ -38,13 +38,13 @@ export function nameScript(file: string, map: SourceMapPayload | undefined): { n
   return { name, version }
 }
 
-/** The source map of a script of ours, while it is kept. */
+/** The source map of one of our scripts, while it is kept. */
 export function scriptMap(name: string): SourceMapPayload | undefined {
   const stored = maps.get(name)
   return stored instanceof SourceMap ? stored.payload : stored
 }
 
-/** Gives a script of ours that keeps its code another map: its source has changed, but not what is made of it. */
+/** Gives one of our scripts that keeps its code another map: its source has changed, but not what is made of it. */
 export function replaceMap(name: string, map: SourceMapPayload | undefined): void {
   if (map && maps.has(name)) maps.set(name, map)
 }
@@ -62,7 +62,7 @@ export function parseScript(name: string | null | undefined): { file: string; ve
   return match ? { file: match[1]!, version: Number(match[2]) } : undefined
 }
 
-/** The original place of a position in a script of ours; the position itself in `file` when there is no map. */
+/** The original place of a position in one of our scripts; the position itself in `file` when there is no map. */
 export function locate(script: string, line: number, column: number): Location | undefined {
   const file = parseScript(script)?.file
   if (!file) return undefined
@@ -86,7 +86,7 @@ export function locateScript({ file, version, line, column }: Script): Location 
   return locate(scriptName(file, version), line, column)
 }
 
-/** Replaces every frame of ours in a stack trace by its original place. */
+/** Replaces each of our frames in a stack trace by its original place. */
 export function mapStack(stack: string): string {
   return stack.replace(FRAME, (frame, file: string, version: string, line: string, column: string) => {
     const place = locate(scriptName(file, Number(version)), Number(line), Number(column))
@@ -122,10 +122,10 @@ export function installStackMapping(): () => void {
   }
 }
 
-/** The scripts of ours on a stack, noted when it was formatted. */
+/** Our scripts on a stack, noted when it was formatted. */
 const noted = new WeakMap<object, { file: string; version: number }[]>()
 
-/** The versions of modules of ours on the stack of an error, or of what has captured one; innermost first. */
+/** The versions of our modules on the stack of an error, or of what has captured one; innermost first. */
 export function scriptsOf(holder: { stack?: unknown }): { file: string; version: number }[] {
   // V8 formats a stack when it is read for the first time.
   void holder.stack
@@ -156,7 +156,7 @@ function mappedSite(site: NodeJS.CallSite): NodeJS.CallSite {
   })
 }
 
-/** A place in a script of ours: one evaluation of a file, before its source map is asked. */
+/** A place in one of our scripts: one evaluation of a file, before its source map is asked. */
 export interface Script {
   file: string
   version: number
@@ -164,7 +164,7 @@ export interface Script {
   column: number
 }
 
-/** The scripts of ours on the current stack, innermost first; structured, since formatting a stack costs far more. */
+/** Our scripts on the current stack, innermost first; structured, since formatting a stack costs far more. */
 export function scriptsOnStack(): Script[] {
   return sitesOnStack().flatMap(site => scriptAt(site) ?? [])
 }

@@ -10,7 +10,7 @@ import { clearTimeout, setTimeout } from '../guard/clock.ts'
 /** Milliseconds after which nobody is still writing what caused the restart. */
 const LOOK_AGAIN = 100
 
-/** What was in each config file when its save was noticed. Process-wide: a restart loads this module anew. */
+/** What was in each config file when its save was noticed. Process-wide: a restart loads this module again. */
 const noticed: Map<string, string> = ((globalThis as Record<symbol, any>)[Symbol.for('harness-hmr.config')] ??=
   new Map())
 

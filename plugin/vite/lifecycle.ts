@@ -123,7 +123,7 @@ export class Lifecycle {
     else this.#boot()
   }
 
-  /** A file was saved, created or deleted; comes before anybody reads it anew. */
+  /** A file was saved, created or deleted; comes before anybody reads it again. */
   saved(file: string): void {
     this.#saves.notice(file)
     this.#tsconfigs.notice(file)
@@ -161,7 +161,7 @@ export class Lifecycle {
   }
 }
 
-/** The harness of a dev server; after a restart the new one's, also when the plugin was loaded anew for it. */
+/** The harness of a dev server; after a restart the new one's, also when the plugin was loaded again for it. */
 function harnessOf({ environments }: ViteDevServer): Harness | undefined {
   return (environments[ENVIRONMENT] as HarnessEnvironment | undefined)?.lifecycle?.harness
 }

@@ -1,6 +1,6 @@
 /**
- * Which files decide, beside each tsconfig.json itself, how TypeScript is compiled and `paths` are resolved. Vite starts
- * anew for what is named tsconfig.json only: the bases that it extends and the projects that it refers to say as much.
+ * Which files decide, beside each tsconfig.json itself, how TypeScript is compiled and `paths` are resolved. Vite
+ * restarts for what is named tsconfig.json only: the bases that it extends and the projects that it refers to say as much.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -15,7 +15,7 @@ const MENTIONS = /"(?:extends|path)"\s*:\s*("[^"\n]*"|\[[^\]]*\])/g
 /** Milliseconds after which nobody is still writing a file that was saved; a watcher is blind for half of that. */
 const LOOK_AGAIN = 100
 
-/** Makes Vite start anew when any of the tsconfigs of one dev server's harness was saved. */
+/** Makes Vite restart when any of the tsconfigs of one dev server's harness was saved. */
 export class TsconfigSaves {
   readonly #watcher: FSWatcher
   readonly #env: DevEnvironment

@@ -14,7 +14,7 @@ export async function startWorker(question: Question): Promise<Worker> {
   return new Worker(extension === '.ts' ? await inlined(url) : url, options)
 }
 
-/** A module and what it imports of ours, without types, as a URL that holds it all. */
+/** A module and our modules that it imports, without types, as a URL that holds it all. */
 async function inlined(url: URL): Promise<URL> {
   const { transformWithOxc } = await import('vite')
   let { code } = await transformWithOxc(await readFile(url, 'utf8'), fileURLToPath(url))

@@ -10,7 +10,7 @@ import { bump, composing, service } from '../fixtures/field-fixture.ts'
 
 const { folder } = builtPackage()
 beforeAll(() => {
-  // A copy of its own for each, as a restart of the dev server may load the package anew.
+  // A copy of its own for each, as a restart of the dev server may load the package again.
   for (const n of [0, 1]) cpSync(join(folder, 'dist'), join(folder, `dist${n}`), { recursive: true })
 })
 

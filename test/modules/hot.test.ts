@@ -120,7 +120,7 @@ describe('import.meta.hot', () => {
     expect(seq).toEqual(['agents one', 'closed', 'new agents one'])
   })
 
-  test('dispose: a version that was staged in vain is disposed too', async () => {
+  test('dispose: a version that was staged and then dropped is disposed too', async () => {
     const pool = `
       globalThis.pools = (globalThis.pools ?? 0) + 1
       import.meta.hot.dispose(() => void globalThis.pools--)`
@@ -165,7 +165,7 @@ describe('import.meta.hot', () => {
     expect(told.toSorted()).toEqual(['rejected', 'thrown'])
   })
 
-  test('dispose: runs for every module when the harness ends, so that the next one can register the same again', async () => {
+  test('dispose: runs forevery module when the harness ends, so that the next one can register the same again', async () => {
     const names = new Set<string>()
     Object.assign(globalThis, {
       define(name: string) {
@@ -260,7 +260,7 @@ describe('import.meta.hot', () => {
     hot.send('ping', { n: 1 })
     hot.send('ping', { n: 3 })
     expect(seq).toEqual(['agents one', 'ping 1', 'pong 2', 'once', 'ping 3', 'pong 4'])
-    // A new version listens anew, the old one no more.
+    // A new version listens again, the old one no more.
     await app.edit('value.ts', source => source.replace('one', 'two'))
     seq.length = 0
     hot.send('ping', { n: 5 })

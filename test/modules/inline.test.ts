@@ -57,7 +57,7 @@ describe.each(['helper', '@acme/helper'])('the inlined package "%s"', name => {
     expect(seq.filter(line => line === 'helper is evaluated')).toHaveLength(3)
   })
 
-  test('reloads who imports it when it is removed and written anew', async () => {
+  test('reloads who imports it when it is removed and written again', async () => {
     const app = await createApp(files, { inline: [name] })
     await app.next('ready')
     await untilWatched(app, name)

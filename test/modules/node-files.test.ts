@@ -22,7 +22,7 @@ describe('a worker that a provider starts by the URL of its file', () => {
   }
   const said = (app: Awaited<ReturnType<typeof createApp>>) => app.service<Promise<string>>('said')
 
-  test('runs anew with its provider when its file is saved, or what that imports', async () => {
+  test('runs again with its provider when its file is saved, or what that imports', async () => {
     const app = await createApp(worker)
     await app.next('ready')
     expect(await said(app)).toBe('job 1 text 1')
@@ -162,7 +162,7 @@ test.skipIf(!process.features.require_module)(
     })
     await app.next('ready')
     expect((await app.edit('esm.mjs', `export const n = 2`)).failures).toEqual([
-      expect.stringMatching(/^"esm\.mjs" is required.*Import it, or start the dev server anew$/)
+      expect.stringMatching(/^"esm\.mjs" is required.*Import it, or restart the dev server$/)
     ])
     expect((await app.edit('esm.mjs', `export const n = 3`)).failures).toEqual([])
   }

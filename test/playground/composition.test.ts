@@ -115,7 +115,7 @@ test('no other provider injects ctx.agents, whatever its source looks like', asy
 })
 
 describe('the registry is loaded', () => {
-  test('by the entry of the harness, for every provider that reads it', async () => {
+  test('by the entry of the harness, forevery provider that reads it', async () => {
     const { ctx, problems } = root()
     await ctx.plugin(harness, { latency: 0, visits: 60_000, log: false, agents: { ada: [] } })
     await expectServed(ctx, readers)

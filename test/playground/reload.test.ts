@@ -117,7 +117,7 @@ test('a resumed agent waits for a tool whose provider takes its time to load', a
   expect(await promptly(root.agents.get('ada')!.answer(promptId), 'answer')).toContain('done')
 })
 
-test('an agent made anew carries its own agent in its scope, and ordinary contexts still carry none', async () => {
+test('an agent made again carries its own agent in its scope, and ordinary contexts still carry none', async () => {
   const harness = await boot()
   const before = await harness.root.agents.create({ id: 'ada' })
   await harness.reload('agents')

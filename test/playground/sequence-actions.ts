@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { providerNames, type ProviderName } from './fixture.ts'
 
-/** Each asks only those after it: agents that wait for each other in a circle wait for ever, in any harness. */
+/** Each asks only those after it: agents that wait for each other in a circle wait forever, in any harness. */
 export const ids = ['ada', 'bo', 'cy'] as const
 const texts = [
   'hello',

@@ -40,7 +40,7 @@ for (const kind of ['files', 'memory'] as const) {
       expect(root.sessions.read('ada').at(-1)!.data).toEqual({ promptId: 'sessions', text: '"quoted"\nand broken' })
     })
 
-    test('have one writer: opening anew closes the earlier handle, creating anew is refused', async () => {
+    test('have one writer: opening again closes the earlier handle, creating again is refused', async () => {
       const { root } = await store(kind)
       const first = root.sessions.create('ada')
       expect(() => root.sessions.create('ada')).toThrow('session "ada" exists')

@@ -131,7 +131,7 @@ test('a plugin that another module imports and exports as its default is replace
     expect((await app.edit('implementation.ts', bump)).outcome).toBe('reloaded')
     expect(app.service('agents')['version']).toBe(version)
   }
-  // The module between has to hand the newest one to whoever evaluates anew.
+  // The module between has to hand the newest one to whoever evaluates again.
   expect((await app.edit('harness.ts', source => `${source}\nexport const more = 1`)).outcome).toBe('restarted')
   expect(app.service('agents')['version']).toBe(3)
 })

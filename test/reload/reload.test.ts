@@ -287,7 +287,7 @@ describe('what is broken', () => {
     await app.edit('providers/agents.ts', source => source + ')')
     app.write('providers/agents.ts', files['providers/agents.ts'])
     await app.next('reload')
-    expect(app.lines.at(-1)).toBe('[harness-hmr] ignored  providers/agents.ts  the content is what runs')
+    expect(app.lines.at(-1)).toBe('[harness-hmr] ignored  providers/agents.ts  unchanged')
   })
 
   test.each(['./missing.ts', './missing.js', './missing', '@/missing.ts'])(

@@ -208,7 +208,7 @@ describe('an evaluation that never ends', () => {
   })
 })
 
-test('a drain that would last for ever ends with the server', async () => {
+test('a drain that would last forever ends with the server', async () => {
   const hanging = service('agents', `ctx.effect(() => () => gate('never').promise)`)
   const app = await createApp({ ...files, 'agents.ts': hanging }, { deadline: Infinity, warnAfter: 20 })
   await app.next('ready')

@@ -77,7 +77,7 @@ export class Driver {
     if (!this.parking) this.start()
   }
 
-  /** A new signal, the same for everything that the turn asks for. */
+  /** A new signal, the same foreverything that the turn asks for. */
   beginTurn(): AbortSignal {
     const turn = new AbortController()
     // Listeners run where the signal is aborted, which may be anywhere; they are to read their own agent.

@@ -27,7 +27,7 @@ export class Store {
     this.#changed = changed
   }
 
-  /** Connects; a connection that breaks is found again by Vite's client, which then loads the page anew. */
+  /** Connects; a connection that breaks is found again by Vite's client, which then loads the page again. */
   async connect(): Promise<void> {
     setTimeout(() => this.view.connection === 'connecting' && this.#set({ connection: 'refused' }), REFUSED_AFTER)
     try {

@@ -1,4 +1,4 @@
-/** Components that are rendered again only when what they are given has changed: what is told anew keeps its identity. */
+/** Components that are rendered again only when what they are given has changed: what is told again keeps its identity. */
 import { Component, type ComponentChildren, type FunctionComponent, h } from 'preact'
 
 /** The component, rendered again only when one of its properties is another one. */

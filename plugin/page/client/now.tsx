@@ -93,7 +93,7 @@ function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progres
           )}
         </div>
         <span class="drain-limit dim">
-          {deadline === null ? 'waits for ever' : `goes on after ${duration(deadline)}`}
+          {deadline === null ? 'waits forever' : `goes on after ${duration(deadline)}`}
         </span>
         <button type="button" class="button warn" onClick={() => act({ do: 'abandon' })}>
           Abandon the drain

@@ -71,7 +71,7 @@ function Node({ node, shown }: { node: FiberNode; shown: Shown }) {
       <span class={`dot ${state}`} aria-hidden="true" />
       <span class="node-name">{name}</span>
       {generation !== undefined && (
-        // Anew with each generation, so that the change is seen.
+        // New with each generation, so that the change is seen.
         <span key={generation} class="generation" aria-label={`generation ${generation}`}>
           {generation}
         </span>

@@ -5,7 +5,7 @@ import type { Command, Delta, Lists, Snapshot, Task } from '../server/protocol.t
 const KEPT = 500
 const KEPT_FEW = 20
 
-/** How the page is connected: `lost` until Vite's client has found the server again and loads the page anew. */
+/** How the page is connected: `lost` until Vite's client has found the server again and loads the page again. */
 export type Connection = 'connecting' | 'live' | 'lost' | 'refused'
 
 /** What is shown. */

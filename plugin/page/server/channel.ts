@@ -150,7 +150,7 @@ export class PageChannel {
       this.#due = Infinity
       attempt(
         () => this.#flush(),
-        // A timer of ours that throws would end the process; the page shows it once.
+        // One of our timers that throws would end the process; the page shows it once.
         error => this.#failed(error)
       )
       this.#within(this.#harness.history.progress ? TICK_DRAINING : TICK)

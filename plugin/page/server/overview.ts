@@ -96,7 +96,7 @@ function openBoundaries(entries: ReturnType<typeof byOwner>, running: Running): 
 const PLACE = /((?:[a-zA-Z]:)?[^\s():]*):(\d+):(\d+)\)?$/gm
 const known = new Map<string, Location[]>()
 
-/** Places in the harness' own files. Most boundaries are opened by few stacks, and a source map is dear. */
+/** Places in the harness' own files. Most boundaries are opened by few stacks, and a source map is expensive. */
 function placesOf(stack: string, { host }: Running): Location[] {
   const found = known.get(stack)
   if (found) return found
