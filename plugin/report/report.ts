@@ -240,7 +240,7 @@ export function whyLine({ name, generation, found, ms }: WhyReport, root: string
     return `\n  ${object}: ${retainerLine(retainer, root)}${way}`
   })
   const took = ms.total > 0 ? `  ${colors.dim(`searched in ${(ms.total / 1000).toFixed(1)} s`)}` : ''
-  return found.length > 0 ? `${head}${took}${lines.join('')}` : `${head} by nothing that can be named${took}`
+  return found.length > 0 ? `${head}${took}${lines.join('')}` : `${head}; no retainer was found${took}`
 }
 
 /** A place in a source file as the terminal shows it. */
