@@ -18,7 +18,7 @@ import { placeOf, unread } from './read.ts'
 export async function installRows(edits: Edits, going: GoingRows, running: RunningRows): Promise<unknown[]> {
   await update(edits, running, ({ rows }) => rows)
   for (const edit of edits.edits) await assertRuns(edit, going, running)
-  return dependentsOf(going, running)
+  return dependentsOf(going)
 }
 
 /** Makes the rows of the files those that ran before. Returns what did not come back. */
@@ -92,15 +92,13 @@ function placed(cause: unknown, { file, line, column }: Location): object {
   return isOwn ? {} : { loc: { file, line, column: column - 1 } }
 }
 
-/** Who ran on a service of what went: back, or without it because its row was taken away. */
-async function dependentsOf({ dependents, active }: GoingRows, { fibers }: RunningRows): Promise<unknown[]> {
+/** Who ran on a service of what went: back, or waiting for one that the file has taken away, which is worth a word. */
+async function dependentsOf({ dependents, active }: GoingRows): Promise<unknown[]> {
   const notes: unknown[] = []
-  const services = new Set([...fibers.all()].flatMap(fiber => fibers.provided(fiber)).map(({ name }) => name))
   for (const fiber of dependents) {
     if (!active.has(fiber) || fiber.uid === null || isActive(fiber) || isUnloading(fiber)) continue
-    const isWithout = fiber.state === FiberState.PENDING && Object.keys(fiber.inject).some(name => !services.has(name))
     const error = await notBack(fiber)
-    if (!isWithout) throw error
+    if (fiber.state !== FiberState.PENDING) throw error
     notes.push(error)
   }
   return notes

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { seq } from '../fixtures/app.ts'
+import { gate, seq } from '../fixtures/app.ts'
 import { createRowsApp, FAMILIES, plugin } from '../fixtures/loader-fixture.ts'
 
 const yml = `- { id: greeter, name: ./providers/greeter.ts, config: { word: one } } # kept\n`
@@ -56,7 +56,7 @@ describe.each(FAMILIES)('with $loader', family => {
     await app.next('ready')
     expect(await app.save('cordis.json', json('two'))).toMatchObject({ line: 'configured greeter' })
     const report = await app.edit('cordis.json', json('two').replace(']', '}'))
-    expect(report).toMatchObject({ outcome: 'kept' })
+    expect(report).toMatchObject({ outcome: 'kept', error: { location: { line: 3 } } })
     expect(app.rows()).toEqual(['greeter on'])
   })
 
@@ -131,4 +131,149 @@ describe.each(FAMILIES)('with $loader', family => {
     expect(await app.edit('cordis.yml', content)).toMatchObject({ outcome: 'reloaded', failures: [] })
     expect(app.rows().toSorted()).toEqual(['store on', 'user on'])
   })
+})
+
+// Only one of the families knows values that are handed on as they change.
+test('values that a plugin takes as they change are given to what runs, and to the next version', async () => {
+  const family = FAMILIES[0]!
+  const content = (word: string) => `- { id: greeter, name: ./greeter.ts, config: { word: ${word}, size: 1 } }\n`
+  const greeter = (version: number) => `
+    import z from '@deepseek-ai/schemastery'
+    export const name = 'greeter'
+    export const Config = z.object({ word: z.string().volatile(), size: z.number() })
+    export function apply(ctx, { word, size }) {
+      seq.push('${version} up ' + word.get() + size)
+      ctx.on('loader/volatile-update', () => void seq.push('${version} hears ' + word.get()))
+      ctx.effect(() => () => void seq.push('${version} down'))
+    }`
+  const app = await createRowsApp(family, { 'cordis.yml': content('one'), 'greeter.ts': greeter(1) })
+  await app.next('ready')
+  expect(await app.save('cordis.yml', content('two'))).toEqual({ outcome: 'reloaded', line: 'configured greeter' })
+  expect(seq).toEqual(['1 up one1', '1 hears two'])
+  await app.edit('greeter.ts', greeter(2))
+  await app.save('cordis.yml', content('two').replace('size: 1', 'size: 2'))
+  expect(seq.slice(2)).toEqual(['1 down', '2 up two1', '2 down', '2 up two2'])
+})
+
+test('a plugin that takes its config as it runs keeps its instance, and a row that is included with other patches has them', async () => {
+  const family = FAMILIES[0]!
+  const content = (word: string, patch: string) => `
+- { id: live, name: ./live.ts, config: { word: ${word} } }
+- id: more
+  name: '${family.include}'
+  config:
+    path: ./more.yml
+    patches: [{ id: inner, config: { n: ${patch} } }]\n`
+  const live = `
+    export const name = 'live'
+    export function apply(ctx, config) {
+      seq.push('up ' + config.word)
+      ctx.on('internal/update', ({ word }) => void seq.push('takes ' + word))
+      ctx.effect(() => () => void seq.push('down'))
+    }`
+  const more = `- { id: inner, name: ./inner.ts, config: { n: 0 } } # as it is\n`
+  const app = await createRowsApp(family, {
+    'cordis.yml': content('one', '1'),
+    'more.yml': more,
+    'live.ts': live,
+    'inner.ts': plugin('inner')
+  })
+  await app.next('ready')
+  expect(seq.splice(0).toSorted()).toEqual(['inner 1 up {"n":1}', 'up one'])
+  expect(await app.save('cordis.yml', content('two', '1'))).toMatchObject({ line: 'configured live' })
+  expect(seq.splice(0)).toEqual(['takes two'])
+  expect(await app.save('cordis.yml', content('two', '2'))).toMatchObject({ line: 'configured inner and more' })
+  expect(seq.splice(0)).toEqual(['inner 1 down', 'inner 1 up {"n":2}'])
+  await app.edit('inner.ts', plugin('inner', 2))
+  expect(seq.splice(0)).toEqual(['inner 1 down', 'inner 2 up {"n":2}'])
+  await app.edit('live.ts', live.replace('up ', 'up again '))
+  expect(seq.splice(0)).toEqual(['down', 'up again two'])
+  expect(app.read('more.yml')).toBe(more)
+})
+
+test('a config that its schema refuses is told at its row, and everything runs as before', async () => {
+  const family = FAMILIES[0]!
+  const content = (n: string) =>
+    `- { id: other, name: ./other.ts }\n- id: greeter\n  name: ./greeter.ts\n  config: { n: ${n} }\n`
+  const greeter = plugin('greeter').replace(
+    'export const inject',
+    `
+    import z from '@deepseek-ai/schemastery'
+    export const Config = z.object({ n: z.number() })
+    export const inject`
+  )
+  const app = await createRowsApp(family, {
+    'cordis.yml': content('1'),
+    'greeter.ts': greeter,
+    'other.ts': plugin('other')
+  })
+  await app.next('ready')
+  seq.length = 0
+  const report = await app.edit('cordis.yml', content('word'))
+  expect(report).toMatchObject({
+    outcome: 'rolled-back',
+    error: {
+      message: expect.stringMatching(/row "greeter": .*number/s),
+      location: { file: join(app.root, 'cordis.yml'), line: 2 }
+    }
+  })
+  expect(seq).toEqual(['greeter 1 down', 'greeter 1 up {"n":1}'])
+  expect(app.rows().toSorted()).toEqual(['greeter on', 'other on'])
+})
+
+test('a row whose end does not come is left behind at the deadline, and the new one runs', async () => {
+  const family = FAMILIES[0]!
+  const body = `ctx.reflect.provide('greeter', config); if (config.word === 'one') ctx.effect(() => () => gate('end').promise)`
+  const app = await createRowsApp(
+    family,
+    { 'cordis.yml': yml, 'providers/greeter.ts': plugin('greeter', 1, { body }) },
+    { deadline: 300 }
+  )
+  await app.next('ready')
+  expect(await app.save('cordis.yml', yml.replace('one', 'two'))).toMatchObject({ outcome: 'reloaded' })
+  expect(app.service('greeter')).toEqual({ word: 'two' })
+  expect(app.rows()).toEqual(['greeter on'])
+  expect(await app.next('audit')).toMatchObject({ outcome: 'pending' })
+  gate('end').resolve()
+  expect(await app.next('audit')).toMatchObject({ outcome: 'collected' })
+  expect(app.service('greeter')).toEqual({ word: 'two' })
+  await app.edit('providers/greeter.ts', plugin('greeter', 2, { body }))
+  expect(app.service('greeter')).toEqual({ word: 'two' })
+  expect(app.read('cordis.yml')).toBe(yml.replace('one', 'two'))
+})
+
+test('a service that a row begins to keep to itself, and shares again, is seen by whom it should', async () => {
+  const family = FAMILIES[0]!
+  const content = (isolate: string) => `
+- { id: outer, name: ./reader.ts }
+- id: group
+  name: '${family.group}'
+  group: true
+  config:
+    - { id: store, name: ./store.ts${isolate} }\n`
+  const app = await createRowsApp(family, {
+    'cordis.yml': content(''),
+    'store.ts': plugin('store', 1, { body: `ctx.reflect.provide('store', { n: 1 })` }),
+    'reader.ts': plugin('reader', 1, { inject: ['store'] })
+  })
+  await app.next('ready')
+  expect(app.rows().toSorted()).toEqual(['group on', 'outer on', 'store on'])
+  const report = await app.edit('cordis.yml', content(', isolate: { store: true }'))
+  expect(report).toMatchObject({ outcome: 'reloaded', rows: [{ row: 'store', change: 'configured' }] })
+  expect(app.rows().toSorted()).toEqual(['group on', 'outer state 0', 'store on'])
+  expect(await app.edit('cordis.yml', content(''))).toMatchObject({ outcome: 'reloaded' })
+  expect(app.rows().toSorted()).toEqual(['group on', 'outer on', 'store on'])
+})
+
+test('a row that is given up by the code that it runs is given up in the file, as ever', async () => {
+  const family = FAMILIES[0]!
+  const app = await createRowsApp(family, {
+    'cordis.yml': yml,
+    'providers/greeter.ts': plugin('greeter', 1, { body: `globalThis.giveUp = () => ctx.fiber.dispose()` })
+  })
+  await app.next('ready')
+  ;(globalThis as unknown as { giveUp(): void }).giveUp()
+  expect(await app.next('reload')).toMatchObject({ outcome: 'ignored' })
+  expect(app.read('cordis.yml')).toContain('disabled: true')
+  expect(app.rows()).toEqual(['greeter off'])
 })

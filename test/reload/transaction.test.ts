@@ -307,14 +307,14 @@ describe('what comes back', () => {
   })
 })
 
-test('before-reload names the providers and every service that goes, and after-reload carries the report', async () => {
+test('before-reload names the providers, every service that goes and what it runs on, and after-reload carries the report', async () => {
   const app = await createApp({
     ...files,
     'tools.ts': service('tools').replace('version = 1', `version = 1; static inject = ['agents']`),
     'harness.ts': files['harness.ts'].replace(
       'ctx.plugin(P0)',
-      `ctx.on('harness-hmr/before-reload', ({ providers, services }) =>
-         void seq.push(providers.map(({ name, generation }) => name + ' ' + generation) + ' / ' + services.sort()))
+      `ctx.on('harness-hmr/before-reload', ({ providers, services, uses }) =>
+         void seq.push(providers.map(({ name, generation }) => name + ' ' + generation) + ' / ' + services.sort() + ' / ' + uses))
        ctx.on('harness-hmr/after-reload', report => void seq.push(report.outcome))
        ctx.plugin(P0)`
     )
@@ -322,8 +322,10 @@ test('before-reload names the providers and every service that goes, and after-r
   await app.next('ready')
   seq.length = 0
   await app.edit('agents.ts', bump)
-  expect(seq).toContain('agents 1 / agents,tools')
+  expect(seq).toContain('agents 1 / agents,tools / ')
   expect(seq.at(-1)).toBe('reloaded')
+  await app.edit('tools.ts', bump)
+  expect(seq).toContain('tools 1 / tools / agents')
 })
 
 test('a provider that the entry drops is reported as removed', async () => {
