@@ -48,13 +48,15 @@ export function app(name, fillers) {
   rmSync(root, { recursive: true, force: true })
   cpSync(here('app'), root, { recursive: true })
   const names = Array.from({ length: fillers }, (_, index) => `filler-${index}.js`)
-  const imports = names.map(name => `import './${name}'\n`).join('')
+  // In a folder of their own: chokidar reads all of a folder whenever a file of it is saved.
+  const imports = names.map(name => `import './fillers/${name}'\n`).join('')
+  mkdirSync(join(root, 'fillers'))
   writeFileSync(
     join(root, 'fillers.js'),
     `import './probe.js'\n${imports}globalThis.bench.evaluated++\nexport default { name: 'fillers', apply() {} }\n`
   )
   for (const name of names)
-    writeFileSync(join(root, name), `globalThis.bench.evaluated++\nexport const name = '${name}'\n`)
+    writeFileSync(join(root, 'fillers', name), `globalThis.bench.evaluated++\nexport const name = '${name}'\n`)
   const hotHook = { root: 'hot-hook-start.js', boundaries: ['provider.js'] }
   writeFileSync(join(root, 'package.json'), JSON.stringify({ private: true, type: 'module', hotHook }))
   return root

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { app } from './folder.mjs'
 
 /** A save that is not seen by then is lost. */
-const LOST = 4000
+const LOST = 2500
 /** Between two edits: what follows a reload, as an audit, belongs to it. */
 const SETTLE = 200
 const NOTHING = { seen: [], gaps: [], evaluated: [] }

@@ -1,3 +1,4 @@
+import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../fixtures/app.ts'
 import { alive } from '../fixtures/gc.ts'
@@ -19,6 +20,10 @@ const files = {
       }
     }`
 }
+
+const { NODE_PERFORMANCE_GC_FLAGS_FORCED: FORCED } = constants
+
+type Forcible = PerformanceEntry & { detail?: { flags?: number } }
 
 describe('the audit', () => {
   test('reports the storage and the instance of a retired generation as collected', async () => {
@@ -145,6 +150,47 @@ ${files['agents.ts']}`
       '1 collected',
       '2 collected'
     ])
+  })
+
+  /** The garbage collections that are forced from now on. */
+  function forced(): () => number {
+    let count = 0
+    const note = (entries: PerformanceEntry[]) => {
+      for (const entry of entries as Forcible[]) if ((entry.detail?.flags ?? 0) & FORCED) count++
+    }
+    const observer = new PerformanceObserver(list => note(list.getEntries()))
+    observer.observe({ entryTypes: ['gc'] })
+    onTestFinished(() => observer.disconnect())
+    return () => (note(observer.takeRecords()), count)
+  }
+
+  test('forces no more than one collection a second for a burst of reloads, and at once when it is asked', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    const count = forced()
+    const start = performance.now()
+    for (let reload = 1; reload <= 10; reload++) await app.edit('agents.ts', bump)
+    for (let reload = 1; reload <= 10; reload++)
+      expect(await app.next('audit')).toMatchObject({ outcome: 'collected', generation: reload })
+    expect(count()).toBeGreaterThan(0)
+    expect(count()).toBeLessThanOrEqual(1 + (performance.now() - start) / 1000)
+    await app.edit('agents.ts', bump)
+    const asked = performance.now()
+    await app.harness.audit()
+    expect(await app.next('audit')).toMatchObject({ outcome: 'collected', generation: 11 })
+    expect(performance.now() - asked).toBeLessThan(900)
+  })
+
+  test('forces none for what an ordinary collection has taken', async () => {
+    const app = await createApp(files)
+    await app.next('ready')
+    await app.edit('agents.ts', bump)
+    await app.next('audit')
+    const count = forced()
+    await app.edit('agents.ts', bump)
+    await alive([], -1, 3)
+    expect(await app.next('audit')).toMatchObject({ outcome: 'collected', generation: 2 })
+    expect(count()).toBe(3)
   })
 
   test('finds as many live storages and registries after 50 reloads as after 5, while long-lived drivers go on', async () => {
