@@ -28,6 +28,8 @@ export default defineConfig({
   // The page's one dependency is a module already: nothing to bundle before the page can open.
   optimizeDeps: { noDiscovery: true },
   server: {
+    // No other site shows the page in a frame, where it could lead a click astray.
+    headers: { 'Content-Security-Policy': "frame-ancestors 'self'" },
     watch: { ignored: ['**/.sessions/**'] }
   },
   test: {

@@ -27,6 +27,8 @@ export interface Options {
    * promise down: Node 20, 22 and the first of 24. Servers, processes, workers and listeners always are. Default false.
    */
   trace?: boolean
+  /** Whether pages on other machines may do what those on this one may, where the server listens to those. Default false. */
+  remote?: boolean
   /** Whether the terminal gets one JSON object per line instead of lines to read. Default false, or as the command says. */
   json?: boolean
 }
@@ -38,7 +40,7 @@ const NUMBERS = {
   deadline: { default: 10_000, unit: 'milliseconds' },
   auditHeap: { default: 300, unit: 'MB' }
 }
-const SWITCHES = { audit: true, trace: false, json: false }
+const SWITCHES = { audit: true, trace: false, remote: false, json: false }
 const NAMES = ['entry', 'config', 'inline', ...Object.keys(NUMBERS), ...Object.keys(SWITCHES)]
 
 /**

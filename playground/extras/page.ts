@@ -2,6 +2,7 @@ import type { Context } from 'cordis'
 import type { Browsers, BrowserPage, HarnessHmr, ReloadReport } from 'harness-hmr'
 import type { Agent } from '../providers/agents.ts'
 import { EDITS, type ReadyEdit } from './page/edits.ts'
+import { Limits } from './page/limits.ts'
 import type { AgentView, EditView, FromHarness, Requests, SessionView, Snapshot, SourcesView } from './page/protocol.ts'
 import type { Sources } from './sources.ts'
 
@@ -28,6 +29,7 @@ type Handlers = { [K in keyof Requests]: (data: Record<string, unknown>) => Requ
 export class Page {
   private readonly ctx: Context
   private readonly pages = new Set<BrowserPage>()
+  private readonly limits = new Limits()
   private readonly made = new Map<string, Made>()
   private leave = () => {}
 
@@ -39,14 +41,17 @@ export class Page {
 
   private *listen(browsers: Browsers): Generator<() => void> {
     yield () => this.leave()
-    yield browsers.on('playground:open', (_, page) => this.opened(page))
-    yield browsers.on('vite:client:disconnect', (_, page) => this.closed(page))
-    yield browsers.on('playground:request', (data, page) => this.request(data, page))
+    // Who looks on from another machine sees everything, and is told why he can do nothing.
+    const guests = { guests: true }
+    yield browsers.on('playground:open', (_, page) => this.opened(page), guests)
+    yield browsers.on('vite:client:disconnect', (_, page) => this.closed(page), guests)
+    yield browsers.on('playground:request', (data, page) => this.request(data, page), guests)
     // Pages that were open before this one was installed.
     browsers.send('playground:here')
   }
 
   private opened(page: BrowserPage): void {
+    if (this.pages.has(page)) return
     if (this.pages.size === 0) this.leave = this.watch()
     this.pages.add(page)
     page.send('playground:snapshot', this.snapshot())
@@ -90,6 +95,7 @@ export class Page {
     const { id, name, ...args } = Object(data) as Record<string, unknown>
     const answer = (result: object) => page.send('playground:answer', { id, ...result })
     try {
+      this.limits.assertMay(page, String(name))
       if (!Object.hasOwn(this.handlers, String(name))) throw new Error(`there is no request "${String(name)}"`)
       answer({ result: await this.handlers[name as keyof Requests](args) })
     } catch (error) {

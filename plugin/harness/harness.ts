@@ -24,6 +24,7 @@ import type { RunningRows } from '../loader/rows.ts'
 import { Saves, writtenSince } from './saves.ts'
 import { whyRetained } from './search.ts'
 import { ticketFor, type HarnessHmr, runningProviders, type Status, type Ticket } from './service.ts'
+import { Visitors } from './visitors.ts'
 import type { WhyOptions } from '../why/why.ts'
 import { outside } from '../guard/outside.ts'
 import { printable, printableLine } from '../guard/printable.ts'
@@ -66,6 +67,8 @@ export class Harness {
   readonly #slowed = new Map<string, NodeJS.Timeout>()
   /** What was told so far, for whoever asks later. */
   readonly history = new History()
+  /** Who is connected. */
+  readonly visitors: Visitors
   readonly #browsers: BrowserChannel
   /** Ends what may take long. */
   readonly #stopped = new AbortController()
@@ -79,7 +82,10 @@ export class Harness {
     this.#options = options
     this.#missing = new Missing(env.config.root)
     this.listen(this.history.notes)
-    this.#browsers = new BrowserChannel(socket, error => this.#tell('error', describeError(error, 'run')))
+    this.visitors = new Visitors(socket, env.config.server, options.remote)
+    this.#browsers = new BrowserChannel(socket, this.visitors, error =>
+      this.#tell('error', describeError(error, 'run'))
+    )
   }
 
   /**
@@ -248,6 +254,7 @@ export class Harness {
       if (running) await within(ms, running.stop())
       clearTimeout(timer)
       this.#browsers.close()
+      this.visitors.close()
     })
   }
 

@@ -18,6 +18,8 @@ export interface HarnessOptions extends Limits {
   auditHeap: number
   /** Whether timers, servers and the like are noted also where every promise pays for it. */
   trace: boolean
+  /** Whether pages on other machines may do what those on this one may. */
+  remote: boolean
 }
 
 /** What a running harness tells. */

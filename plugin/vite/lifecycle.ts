@@ -18,7 +18,7 @@ import { attachPage, pageUrl } from '../page/server/page.ts'
 import { addShortcuts } from './shortcuts.ts'
 import { onInterrupt } from './signals.ts'
 import { leaveNote } from './address.ts'
-import { warningsFor } from './requirements.ts'
+import { exposure, warningsFor } from './requirements.ts'
 import { terminal } from '../report/terminal.ts'
 import { TsconfigSaves } from './tsconfig-saves.ts'
 
@@ -67,6 +67,7 @@ export class Lifecycle {
   readonly #detachPage: () => void
   readonly #watching: Promise<unknown>
   readonly #closed: () => void
+  readonly #remote: boolean
   #stopListening = () => {}
   #takeNote = () => {}
   #isListening = false
@@ -91,6 +92,7 @@ export class Lifecycle {
     }
     this.#server = server
     this.#closed = closed
+    this.#remote = limits.remote
     this.harness = new Harness(env, { ...limits, entry: normalizePath(resolve(root, entry)) }, server.ws)
     const write = (line: string) => void process.stdout.write(line)
     this.harness.listen(json || wantsJson() ? jsonLines(write, () => pageUrl(server)) : terminal(logger, root, entry))
@@ -140,8 +142,18 @@ export class Lifecycle {
     if (this.#server.httpServer) this.#stopListening = onInterrupt(() => this.#server.close())
     this.#saves.start()
     // Vite knows its address right after its own listener, which comes after ours.
-    setImmediate(() => this.#leaveNote())
+    setImmediate(() => {
+      this.#leaveNote()
+      this.#warnOfGuests()
+    })
     void this.harness.start(this.#watching)
+  }
+
+  /** Whoever reaches the server from elsewhere is nobody that the owner of the harness has let in. */
+  #warnOfGuests(): void {
+    const { resolvedUrls, config } = this.#server
+    const [url] = resolvedUrls?.network ?? []
+    if (url && !this.#closing) config.logger.warn(`[harness-hmr] ${exposure(url, this.#remote)}`)
   }
 
   #leaveNote(): void {

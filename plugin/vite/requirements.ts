@@ -44,6 +44,14 @@ export function warningsFor({ hmr, watch, bundledDev, script }: Omit<Surrounding
   return warnings
 }
 
+/** What a server that other machines reach at `url` shows them, and what they may do. */
+export function exposure(url: string, remote: boolean): string {
+  const sees = `other machines reach ${url}: they can read the sources that Vite serves and watch the live page, with the labels and errors of the harness`
+  return remote
+    ? `${sees}. By the option \`remote\` they can command it, and say to the harness what pages may say: where agents run tools, that is to run code here`
+    : `${sees}. They command nothing, and what their pages say to the harness is not heard (option \`remote\`)`
+}
+
 function numbers(version: string): number[] {
   return version.split('.').map(part => Number.parseInt(part, 10))
 }

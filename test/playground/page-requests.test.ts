@@ -11,6 +11,7 @@ async function open({ root }: Harness) {
   const listeners = new Map<string, (data: unknown, page: BrowserPage) => unknown>()
   const waiting = new Map<unknown, (answer: unknown) => void>()
   const page = {
+    mayAct: true,
     send: (_: string, answer: { id: unknown }) => waiting.get(answer.id)?.(answer)
   } as unknown as BrowserPage
   const browsers: Pick<HarnessHmr['browsers'], 'on' | 'send'> = {

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Connect, type ResolvedConfig } from 'vite'
+import { isSameOrigin } from '../../harness/visitors.ts'
 
 /** Where the page is, below Vite's base. */
 export const PAGE = '__harness'
@@ -33,6 +34,14 @@ const POLICY = [
   "frame-ancestors 'self'"
 ].join('; ')
 
+/** Of every answer. */
+const HEADERS = {
+  'Content-Security-Policy': POLICY,
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'X-Content-Type-Options': 'nosniff',
+  'Cache-Control': 'no-cache'
+}
+
 interface Asset {
   body: Uint8Array
   type: string
@@ -51,6 +60,10 @@ export function servePage({ base, server }: Pick<ResolvedConfig, 'base' | 'serve
     const local = (request.url ?? '').split('?', 1)[0]!
     const root = roots.find(root => local === `${root}${PAGE}` || local.startsWith(`${root}${PAGE}/`))
     if (root === undefined || (request.method !== 'GET' && request.method !== 'HEAD')) return pass()
+    // Whatever `server.cors` lets others read.
+    response.removeHeader('Access-Control-Allow-Origin')
+    for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value)
+    if (!isSameOrigin(request.headers)) return void response.writeHead(403).end()
     if (local === `${root}${PAGE}`) {
       response.writeHead(302, { Location: `${path}/${query === undefined ? '' : `?${query}`}` })
       return void response.end()
@@ -73,13 +86,7 @@ async function serveAsset(name: string, request: IncomingMessage, response: Serv
 
 function send(asset: Asset | undefined, request: IncomingMessage, response: ServerResponse): void {
   if (!asset) return void response.writeHead(404, { 'Content-Type': 'text/plain' }).end('there is no such file')
-  const headers = {
-    'Content-Type': asset.type,
-    'Content-Security-Policy': POLICY,
-    'X-Content-Type-Options': 'nosniff',
-    'Cache-Control': 'no-cache',
-    ETag: asset.etag
-  }
+  const headers = { 'Content-Type': asset.type, ETag: asset.etag }
   if (request.headers['if-none-match'] === asset.etag) return void response.writeHead(304, headers).end()
   response.writeHead(200, { ...headers, 'Content-Length': asset.body.byteLength })
   response.end(request.method === 'HEAD' ? undefined : asset.body)

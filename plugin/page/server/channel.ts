@@ -6,19 +6,9 @@ import { version, type WebSocketClient, type WebSocketServer } from 'vite'
 import { clearTimeout, now, setTimeout, timestamp } from '../../guard/clock.ts'
 import { attempt, messageOf } from '../../guard/contain.ts'
 import type { Harness } from '../../harness/harness.ts'
+import { Commands } from './commands.ts'
 import { overview } from './overview.ts'
-import {
-  ANSWER,
-  COMMAND,
-  type Command,
-  DELTA,
-  type Lists,
-  OPEN,
-  type Parts,
-  SNAPSHOT,
-  type Snapshot,
-  type Task
-} from './protocol.ts'
+import { ANSWER, COMMAND, DELTA, type Lists, OPEN, type Parts, SNAPSHOT, type Snapshot, type Task } from './protocol.ts'
 import { Sampler } from './sampler.ts'
 
 /** Milliseconds between a change and its delta, and between two looks at what tells of no change (boundaries, fibers). */
@@ -36,6 +26,7 @@ export class PageChannel {
   readonly #harness: Harness
   readonly #root: string
   readonly #clients = new Set<WebSocketClient>()
+  readonly #commands: Commands
   /** What the pages know of each part, as JSON. */
   readonly #told = new Map<keyof Parts, string>()
   #lists: Partial<Lists> = {}
@@ -52,6 +43,7 @@ export class PageChannel {
     this.#socket = socket
     this.#harness = harness
     this.#root = root
+    this.#commands = new Commands(harness)
     this.#sampler = new Sampler(harness, sample => this.#append('samples', sample))
     socket.on(OPEN, this.#open)
     socket.on(COMMAND, this.#command)
@@ -73,6 +65,8 @@ export class PageChannel {
   }
 
   readonly #open = (_: unknown, client: WebSocketClient): void => {
+    // A snapshot is dear, and one is enough: a page that comes back has a new connection.
+    if (this.#clients.has(client) || this.#harness.visitors.standing(client) === 'stranger') return
     if (this.#clients.size === 0) this.#wake()
     // The others get what is new first: from then on all know the same.
     this.#flush()
@@ -85,16 +79,8 @@ export class PageChannel {
   }
 
   readonly #command = (data: unknown, client: WebSocketClient): void => {
-    if (this.#clients.has(client)) void this.#answer(data, client)
-  }
-
-  async #answer(data: unknown, client: WebSocketClient): Promise<void> {
-    const { id, ...command } = (data ?? {}) as { id?: unknown; do?: unknown }
-    try {
-      client.send(ANSWER, { id, message: await obey(command as Command, this.#harness) })
-    } catch (error) {
-      client.send(ANSWER, { id, error: error instanceof Error ? error.message : String(error) })
-    }
+    if (!this.#clients.has(client)) return
+    void this.#commands.answer(data, client).then(answer => client.send(ANSWER, answer))
   }
 
   #wake(): void {
@@ -213,35 +199,5 @@ export class PageChannel {
       errors: history.errors,
       samples: this.#sampler.samples
     }
-  }
-}
-
-/** Does what a page asks for; what it sends may be anything. */
-async function obey(command: Command, harness: Harness): Promise<string> {
-  switch (command.do) {
-    case 'reload': {
-      const { module } = command
-      if (typeof module !== 'string' || !harness.running?.host.modules().includes(module))
-        throw new Error('the module does not run')
-      harness.invalidate([module])
-      return 'the reload is queued'
-    }
-    case 'audit':
-      await harness.audit()
-      return 'audited'
-    case 'why': {
-      const { module, generation } = command
-      const only = typeof module === 'string' ? { module, generation: Number(generation) } : undefined
-      const found = await harness.why(only)
-      return found.length === 0 ? 'nothing is retained' : 'searched'
-    }
-    case 'abandon':
-      if (!harness.abandon()) throw new Error('no drain runs')
-      return 'the reload goes on without the drain'
-    case 'settle':
-      await harness.settle()
-      return 'settled'
-    default:
-      throw new Error(`there is no command "${String((command satisfies never as { do?: unknown }).do)}"`)
   }
 }
