@@ -27,6 +27,8 @@ export interface Entry {
   subtree?: Tree
   readonly disabled: boolean
   evaluate(expression: string): unknown
+  /** Imports its module and applies it, where it does not run and should. */
+  refresh(): Promise<void>
   /** Only in `cordis`, where the loader evaluates expressions before it applies the plugin. */
   _resolveConfig?(plugin: unknown): unknown
 }

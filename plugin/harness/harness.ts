@@ -264,7 +264,8 @@ export class Harness {
    */
   #isIrrelevant(file: string): boolean {
     if (this.running?.rows.files().has(file)) return false
-    if (this.running && this.#dirty.size === 0) return this.running.host.modulesOf(file).length === 0
+    const isWhole = this.#dirty.size === 0 && !this.running?.rows.failed().length
+    if (this.running && isWhole) return this.running.host.modulesOf(file).length === 0
     const isAsked = file === this.#options.entry || this.#dirty.has(file) || this.#missing.has(file)
     return !isAsked && !this.#env.moduleGraph.getModulesByFile(file)?.size
   }
@@ -403,7 +404,8 @@ export class Harness {
     if (!isLive && isFirstOfTwo && left.length + modules.length > 0)
       for (const file of await this.#reload({ files: left, modules, frozen, retries: false })) live.add(file)
     for (const file of live) dirty.delete(file)
-    if (dirty.size === 0) this.#missing.clear()
+    await this.running?.rows.retry()
+    if (dirty.size === 0 && !this.running?.rows.failed().length) this.#missing.clear()
     for (const file of this.#hanging.keys()) if (!dirty.has(file)) this.#hanging.delete(file)
     this.#dirty = dirty
   }

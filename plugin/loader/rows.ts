@@ -88,6 +88,15 @@ export class Rows {
     return this.entries().filter(entry => !entry.disabled && !entry.fiber)
   }
 
+  /** Tries those again that are in no file, whose save would do so. */
+  async retry(): Promise<void> {
+    for (const entry of this.failed()) {
+      if (this.fileOf(entry.parent.tree) !== undefined) continue
+      await entry.refresh()
+      if (entry.fiber) this.#options.note(`added ${entry.options.id}`)
+    }
+  }
+
   /** Why a row's module could not be loaded. */
   errorOf({ parent: { tree }, options: { name } }: Entry): unknown {
     return this.#errors.get(keyOf(name, tree.ctx.baseUrl))

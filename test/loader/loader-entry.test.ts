@@ -49,6 +49,19 @@ describe.each(FAMILIES)('with $loader', family => {
     expect(app.read('cordis.yml')).toBe(yml.replace('one', 'two'))
   })
 
+  test('a row of its own whose module fails is tried again when that is mended', async () => {
+    const app = await createRowsApp(family, { ...files, 'providers/calc.ts': 'const = 1' }, { entry: 'harness.ts' })
+    expect(await app.next('ready')).toMatchObject({ failed: ['./providers/calc.ts'] })
+    seq.length = 0
+    app.write('providers/calc.ts', plugin('calc'))
+    await app.next('reload')
+    await app.harness.idle()
+    expect(seq).toEqual(['calc 1 up'])
+    expect(app.lines.some(line => line.includes('added calc'))).toBe(true)
+    await app.edit('providers/calc.ts', plugin('calc', 2))
+    expect(seq.at(-1)).toBe('calc 2 up')
+  })
+
   test('rows in JSON are as good, and a mistake in them has a place', async () => {
     const json = (word: string) =>
       `[\n  { "id": "greeter", "name": "./providers/greeter.ts", "config": { "word": "${word}" } }\n]\n`

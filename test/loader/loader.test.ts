@@ -151,6 +151,23 @@ describe.each(FAMILIES)('with $loader', family => {
     expect(seq.at(-1)).toBe('greeter 3 up {"word":"x"}')
   })
 
+  test('rows without an id keep their instances, and are called by their names', async () => {
+    const rows = (word: string, rest = '') => `
+- { name: ./providers/greeter.ts, config: { word: same } }
+- { name: ./providers/greeter.ts, config: { word: ${word} } }
+${rest}`
+    const app = await createRowsApp(family, { ...files, 'cordis.yml': rows('one') })
+    await app.next('ready')
+    const ids = app.rows()
+    seq.length = 0
+    expect(await app.save('cordis.yml', rows('two', '- { name: ./providers/calc.ts }\n'))).toEqual({
+      outcome: 'reloaded',
+      line: 'configured ./providers/greeter.ts, added ./providers/calc.ts'
+    })
+    expect(seq).toEqual(['greeter 1 down', 'greeter 1 up {"word":"two"}', 'calc 1 up'])
+    expect(app.rows().slice(0, 2)).toEqual(ids)
+  })
+
   test('rows of a group are told apart, move out of it, and end with it', async () => {
     const group = (word: string, rest = '') => `
 - id: group
