@@ -77,5 +77,9 @@ const text = page({
   edits: EDITS,
   pairs: PAIRS
 })
+const file = here('../docs/benchmarks.md')
 if (quick) console.log(text)
-else writeFileSync(here('../docs/benchmarks.md'), text)
+else {
+  writeFileSync(file, text)
+  spawnSync(process.execPath, [here('../node_modules/oxfmt/bin/oxfmt'), file])
+}
