@@ -152,7 +152,7 @@ export function createFolder(files: Record<string, string>): string {
 async function nextOf(next: App['next']): Promise<ReloadReport> {
   for (;;) {
     const report = await next('reload')
-    if (report.reason?.code !== 'same') return report
+    if (report.outcome !== 'ignored' || report.reason?.code !== 'same') return report
   }
 }
 

@@ -257,7 +257,16 @@ describe('from this machine', () => {
     const { app, port } = await open()
     const custom = (event: unknown, data: unknown) => JSON.stringify({ type: 'custom', event, data })
     const messages: (string | Buffer)[] = [
-      ...['', '{', 'null', '[]', '1', '"x"', '{}', '{"type":"custom"}', '{"type":"nothing"}', '\u0000'],
+      '',
+      '{',
+      'null',
+      '[]',
+      '1',
+      '"x"',
+      '{}',
+      '{"type":"custom"}',
+      '{"type":"nothing"}',
+      '\u0000',
       Buffer.from([0, 255, 254, 128]),
       '['.repeat(100_000),
       custom(COMMAND, 'x'.repeat(1_000_000)),
