@@ -1,7 +1,7 @@
 import type { Context } from 'cordis'
 import type { Browsers, BrowserPage, HarnessHmr, ReloadReport } from 'harness-hmr'
 import type { Agent } from '../providers/agents.ts'
-import { EDITS, type ReadyEdit } from './page/edits.ts'
+import { edited, EDITS, isActive, type ReadyEdit } from './page/edits.ts'
 import { Limits } from './page/limits.ts'
 import type { AgentView, EditView, FromHarness, Requests, SessionView, Snapshot, SourcesView } from './page/protocol.ts'
 import type { Sources } from './sources.ts'
@@ -241,16 +241,6 @@ function viewOf({ id, parent }: Agent): AgentView {
 
 function editView({ id, title, says, path, ask }: ReadyEdit): EditView {
   return { id, title, says, path, ask }
-}
-
-function isActive({ replace }: ReadyEdit, text: string, original: string): boolean {
-  return replace !== undefined && text !== original && text === original.replace(replace[0], () => replace[1])
-}
-
-function edited({ title, path, replace }: ReadyEdit, source: string): string {
-  const [find, by] = replace!
-  if (!source.includes(find)) throw new Error(`"${title}" does not fit to ${path} any more`)
-  return source.replace(find, () => by)
 }
 
 export default Page

@@ -106,7 +106,7 @@ function openEdits({ events }: Session): SessionEvent<'edited'>[] {
 
 function describe({ outcome, error, reason, providers }: ReloadReport, file: string): string {
   const names = providers.map(({ name, to }) => `${name} ${to}`).join(', ')
-  if (outcome === 'ignored') return `${outcome}: ${reason?.message ?? ''}`
+  if (outcome === 'ignored' || outcome === 'mended') return `${outcome}: ${reason?.message ?? ''}`
   return error ? `${outcome}: ${error.message} (${names} goes on)` : `${outcome}: ${names || file} runs the new code`
 }
 

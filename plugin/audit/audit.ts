@@ -227,6 +227,7 @@ export class Auditor {
       name,
       generation,
       outcome,
+      ...(retired.serves && { serves: true as const }),
       instances: { created: instances.length, collected: instances.filter(areGone).length },
       storages: { created: storages.length, collected: storages.filter(({ storage }) => areGone([storage])).length },
       stores: {

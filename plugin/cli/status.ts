@@ -54,7 +54,8 @@ function statusOf({ root, harness, progress, files, reloads, audits, abandoned }
     live: state === 'running' && files.pending.length + files.dirty.length === 0,
     state,
     error: harness.failed ?? undefined,
-    ...files,
+    pending: files.pending,
+    dirty: files.dirty,
     last: reloads.at(-1) ?? null,
     retained: audits.filter(({ outcome }) => outcome === 'retained'),
     abandoned

@@ -15,7 +15,7 @@ import type { LateError } from '../leaks/leftovers.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from '../reload/plan.ts'
 import { reload } from '../reload/reload.ts'
-import { type AuditReport, isSuccess, type WhyReport } from '../report/report.ts'
+import { type AuditReport, isSuccess, mended, type WhyReport } from '../report/report.ts'
 import { Rounds } from './rounds.ts'
 import type { HarnessEvents, Progress } from '../report/events.ts'
 import type { Limits } from '../reload/running.ts'
@@ -454,7 +454,9 @@ export class Harness {
     this.#underway = { files: cause.files, newer, abandon, began: timestamp(), isBoot: false }
     try {
       const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
-      const report = printable(await transaction(++this.#reloads, cause, running, meanwhile))
+      const told = await transaction(++this.#reloads, cause, running, meanwhile)
+      const taken = told.reason?.code === 'same' ? cause.files.filter(file => this.#dirty.has(file)) : []
+      const report = printable(taken.length > 0 ? mended(told, this.history.failedFor(taken)) : told)
       const { error } = report
       for (const file of cause.files) {
         this.#rounds.ended(file, await this.#saves.isNewer(file, Infinity))

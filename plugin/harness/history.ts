@@ -3,7 +3,14 @@ import { timestamp } from '../guard/clock.ts'
 import { generationKey } from '../audit/creators.ts'
 import type { HarnessEvents } from '../report/events.ts'
 import type { Progress } from '../report/events.ts'
-import type { AuditReport, ReloadReport, ReportError, WhyReport } from '../report/report.ts'
+import {
+  type AuditReport,
+  isSuccess,
+  type ProviderReport,
+  type ReloadReport,
+  type ReportError,
+  type WhyReport
+} from '../report/report.ts'
 
 /** How many reports of reloads, and how many verdicts, are kept. */
 export const KEPT = 500
@@ -53,6 +60,17 @@ export class History {
     },
     why: report => push(this.whys, report, KEPT_FEW),
     error: error => push(this.errors, { ...error, time: timestamp() }, KEPT_FEW)
+  }
+
+  /** The providers of which the newest content does not run, since these files could not be reloaded. */
+  failedFor(files: Iterable<string>): ProviderReport[] {
+    const failed = new Map<string, ProviderReport>()
+    for (const file of files) {
+      // What was tried again was tried with files that have nothing to do with it.
+      const report = this.reloads.findLast(one => !isSuccess(one) && !one.retried && one.cause.includes(file))
+      for (const provider of report?.providers ?? []) failed.set(provider.module, provider)
+    }
+    return [...failed.values()]
   }
 
   /** Forgets the reports. */

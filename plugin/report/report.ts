@@ -4,7 +4,7 @@ import colors from 'picocolors'
 import type { Location } from './script.ts'
 
 /** How a reload can end. */
-export const OUTCOMES = ['reloaded', 'restarted', 'kept', 'rolled-back', 'ignored'] as const
+export const OUTCOMES = ['reloaded', 'restarted', 'kept', 'rolled-back', 'mended', 'ignored'] as const
 
 /** How a reload ended. */
 export type Outcome = (typeof OUTCOMES)[number]
@@ -132,6 +132,8 @@ export interface AuditReport {
   name: string
   generation: number
   outcome: 'collected' | 'retained' | 'pending'
+  /** Its code serves again, in other instances: only its old instances are looked at. */
+  serves?: true
   /** Applications of its plugins, with the services that they provided. */
   instances: Count
   /** AsyncLocalStorages. */
@@ -169,6 +171,7 @@ const OUTCOME_COLOR: Record<Outcome | AuditReport['outcome'], (text: string) => 
   restarted: colors.green,
   kept: colors.yellow,
   'rolled-back': colors.red,
+  mended: colors.green,
   ignored: colors.dim,
   collected: colors.dim,
   retained: colors.red,
@@ -178,6 +181,17 @@ const OUTCOME_COLOR: Record<Outcome | AuditReport['outcome'], (text: string) => 
 /** Whether the newest content runs, or is nothing that would have to. */
 export function isSuccess({ outcome }: ReloadReport): boolean {
   return outcome !== 'kept' && outcome !== 'rolled-back'
+}
+
+/** What a save has mended: what failed before is again the content that runs. */
+export function mended(report: ReloadReport, failed: readonly ProviderReport[]): ReloadReport {
+  const providers = failed.map(provider => ({
+    ...provider,
+    from: provider.to ?? provider.from,
+    boundaries: { drained: 0, released: 0, abandoned: 0 },
+    abandoned: false
+  }))
+  return { ...report, outcome: 'mended', providers }
 }
 
 /** Whether a save is not worth a line: most saved files are not the harness', or are saved as they are. */
@@ -201,12 +215,13 @@ export function reloadLine(report: ReloadReport, root: string): string {
     const below = [error.frame, error.hint].map(text => (text ? `\n${text}` : '')).join('')
     return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn(report)})`)}${below}${failed}`
   }
-  if (outcome === 'ignored') return `${head}  ${colors.cyan(files)}  ${colors.dim(reason?.message ?? '')}`
+  if (outcome === 'ignored' || outcome === 'mended')
+    return `${head}  ${colors.cyan(files)}  ${colors.dim(reason?.message ?? '')}`
   return `${head}  ${colors.cyan(files)}  ${colors.dim([reason?.message, ...times(report)].filter(Boolean).join(' · '))}${failed}`
 }
 
 /** The line of an audit, e.g. `collected agents 4  1 storage, 3 stores, 1 instance`. */
-export function auditLine({ outcome, name, generation, ...report }: AuditReport, root: string): string {
+export function auditLine({ outcome, name, generation, serves, ...report }: AuditReport, root: string): string {
   const { storages, stores, instances, forgotten, shared, retainers } = report
   const counts = [
     count(storages, outcome, 'storage'),
@@ -221,7 +236,8 @@ export function auditLine({ outcome, name, generation, ...report }: AuditReport,
   )
   const notes = disabled + (users.length > 0 ? `  ${colors.dim('shared:')} ${users.join(', ')}` : '')
   const named = retainers.map(retainer => `\n  ${retainerLine(retainer, root)}`).join('')
-  const head = [`${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}`, counts.join(', ')]
+  const again = serves ? 'of before, its code serves again' : ''
+  const head = [`${OUTCOME_COLOR[outcome](outcome)} ${name} ${generation}`, counts.join(', '), colors.dim(again)]
     .filter(Boolean)
     .join('  ')
   return `${head}${notes}${named}`

@@ -2,7 +2,7 @@
 import colors from 'picocolors'
 import type { Logger } from 'vite'
 import type { HarnessEvents } from './events.ts'
-import { auditLine, isQuiet, isSuccess, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
+import { auditLine, isQuiet, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
 import { mapStack } from './script.ts'
 
 /** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
@@ -10,7 +10,6 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
   const prefix = colors.cyan('[harness-hmr]')
   const info = (line: string) => logger.info(`${prefix} ${line}`)
   const error = (line: string) => logger.error(`${prefix} ${line}`)
-  const broken = new Set<string>()
   return {
     ready({ providers, failed, ms }) {
       info(
@@ -24,13 +23,8 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       )
     },
     reload(report) {
-      const { reason, cause } = report
-      // Nothing to read of: most saved files are not the harness'. But who takes back what did not work is told so.
-      const isMended = reason?.code === 'same' && cause.some(file => broken.has(file))
-      if (isMended || !isQuiet(report)) info(reloadLine(report, root))
-      for (const file of cause)
-        if (isSuccess(report)) broken.delete(file)
-        else broken.add(file)
+      // Nothing to read of: most saved files are not the harness'.
+      if (!isQuiet(report)) info(reloadLine(report, root))
     },
     audit(report) {
       info(auditLine(report, root))

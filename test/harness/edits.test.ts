@@ -73,14 +73,14 @@ describe('a deleted file', () => {
     await reportsUntil(app, () => versions(app)[0] === 2)
   })
 
-  test('that is written again with the same content changes nothing', async () => {
+  test('that is written again with the same content is mended, and changes nothing', async () => {
     const app = await createApp(files)
     await app.next('ready')
     const agents = app.service('agents')
     unlinkSync(join(app.root, 'agents.ts'))
     expect((await app.next('reload')).outcome).toBe('kept')
     app.write('agents.ts', files['agents.ts'])
-    expect((await app.next('reload')).outcome).toBe('ignored')
+    expect((await app.next('reload')).outcome).toBe('mended')
     expect(app.service('agents')).toBe(agents)
     expect((await app.edit('tools.ts', bump)).outcome).toBe('reloaded')
   })

@@ -286,8 +286,11 @@ describe('what is broken', () => {
     await app.next('ready')
     await app.edit('providers/agents.ts', source => source + ')')
     app.write('providers/agents.ts', files['providers/agents.ts'])
-    await app.next('reload')
-    expect(app.lines.at(-1)).toBe('[harness-hmr] ignored  providers/agents.ts  unchanged')
+    expect(await app.next('reload')).toMatchObject({
+      outcome: 'mended',
+      providers: [{ name: 'agents', from: 1, to: 1 }]
+    })
+    expect(app.lines.at(-1)).toBe('[harness-hmr] mended agents 1  providers/agents.ts  unchanged')
   })
 
   test.each(['./missing.ts', './missing.js', './missing', '@/missing.ts'])(

@@ -92,6 +92,12 @@ describe('the line of an audit', () => {
     )
   })
 
+  test('says that a generation whose code serves again is not what was collected', () => {
+    expect(lineOf({ serves: true, storages: { created: 0, collected: 0 } })).toBe(
+      'collected agents 4  1 instance  of before, its code serves again'
+    )
+  })
+
   test('names what was left running, what keeps something, and what was disabled in its place', () => {
     const location = { file: '/app/providers/agents.ts', line: 12, column: 5 }
     expect(lineOf({ outcome: 'retained', retainers: [{ what: 'setInterval', location }, { what: 'socket' }] })).toBe(

@@ -64,3 +64,15 @@ const factOf = (args: Record<string, unknown>) => {
     ask: 'use edit providers/basic-tools.ts underground below the ground then lookup rivers'
   }
 ]
+
+/** Whether an edit is in place. */
+export function isActive({ replace }: ReadyEdit, text: string, original: string): boolean {
+  return replace !== undefined && text !== original && text === original.replace(replace[0], () => replace[1])
+}
+
+/** The source with an edit made. @throws when it does not fit. */
+export function edited({ title, path, replace }: ReadyEdit, source: string): string {
+  const [find, by] = replace!
+  if (!source.includes(find)) throw new Error(`"${title}" does not fit to ${path} any more`)
+  return source.replace(find, () => by)
+}

@@ -39,7 +39,7 @@ export function App({ view, act }: { view: View; act: Act }) {
         <Charts samples={samples} reloads={reloads} />
         <div class="columns">
           <div class="column">
-            <ProviderPanel {...{ fibers, root, entry, act }} dirty={files.dirty} state={harness.state} />
+            <ProviderPanel {...{ fibers, root, entry, act }} broken={files.broken} state={harness.state} />
             <Boundaries {...{ boundaries, progress, root, ahead }} abandoned={told.abandoned} />
           </div>
           <div class="column">

@@ -11,7 +11,7 @@ const SHOWN = 400
 interface Shown extends Pick<Snapshot, 'fibers' | 'root' | 'entry'> {
   state: Snapshot['harness']['state']
   /** Modules whose newest content does not run. */
-  dirty: string[]
+  broken: string[]
   act: Act
 }
 
@@ -58,12 +58,12 @@ function Nodes({ nodes, shown, room }: Tree) {
 }
 
 function Node({ node, shown }: { node: FiberNode; shown: Shown }) {
-  const { root, entry, dirty, act } = shown
+  const { root, entry, broken, act } = shown
   const { name, generation, module, states, provides, waitsFor } = node
   const total = Object.values(states).reduce((sum, n) => sum + n, 0)
   const odd = Object.entries(states).filter(([state]) => state !== 'active')
   const state = states.failed ? 'failed' : odd.length > 0 ? odd[0]![0] : 'active'
-  const isDirty = module !== undefined && dirty.includes(module)
+  const isDirty = module !== undefined && broken.includes(module)
   const others = provides.filter(service => service !== name)
   const isEntry = module === entry
   return (

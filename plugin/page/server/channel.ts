@@ -178,7 +178,7 @@ export class PageChannel {
       // That a reload runs is the step's to tell.
       harness: { state: state === 'reloading' ? 'running' : state, failed: history.failed ?? null, modules },
       progress: history.progress ?? null,
-      files: { pending, dirty },
+      files: { pending, dirty, broken: history.failedFor(dirty).map(({ module }) => module) },
       abandoned: abandoned.map(({ provider }) => provider)
     }
   }

@@ -85,8 +85,8 @@ export interface Parts {
   storages: LiveStorages[]
   /** The step of the reload that runs. */
   progress: Progress | null
-  /** Files that wait, and files whose newest content is not what runs. */
-  files: { pending: string[]; dirty: string[] }
+  /** Files that wait, files whose newest content is not what runs, and the provider modules that this is about. */
+  files: { pending: string[]; dirty: string[]; broken: string[] }
   /** Generations whose drain was abandoned and has not ended, e.g. `"agents 3"`. */
   abandoned: string[]
 }
