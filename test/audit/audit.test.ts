@@ -1,7 +1,6 @@
-import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../fixtures/app.ts'
-import { alive } from '../fixtures/gc.ts'
+import { alive, forced } from '../fixtures/gc.ts'
 import { bump } from '../fixtures/field-fixture.ts'
 
 const files = {
@@ -20,10 +19,6 @@ const files = {
       }
     }`
 }
-
-const { NODE_PERFORMANCE_GC_FLAGS_FORCED: FORCED } = constants
-
-type Forcible = PerformanceEntry & { detail?: { flags?: number } }
 
 describe('the audit', () => {
   test('reports the storage and the instance of a retired generation as collected', async () => {
@@ -151,18 +146,6 @@ ${files['agents.ts']}`
       '2 collected'
     ])
   })
-
-  /** The garbage collections that are forced from now on. */
-  function forced(): () => number {
-    let count = 0
-    const note = (entries: PerformanceEntry[]) => {
-      for (const entry of entries as Forcible[]) if ((entry.detail?.flags ?? 0) & FORCED) count++
-    }
-    const observer = new PerformanceObserver(list => note(list.getEntries()))
-    observer.observe({ entryTypes: ['gc'] })
-    onTestFinished(() => observer.disconnect())
-    return () => (note(observer.takeRecords()), count)
-  }
 
   test('forces no more than one collection a second for a burst of reloads, and at once when it is asked', async () => {
     const app = await createApp(files)

@@ -69,11 +69,11 @@ test('labels, names and messages with escapes steer neither the terminal, nor th
   expect(await app.edit('evil.ts', source => `${source}\nthrow new Error('broken ${EVIL}')`)).toMatchObject({
     outcome: 'kept'
   })
-  app.harness.report(new Error(`run ${JSON.parse(`"${EVIL}"`)}`))
+  app.harness.report(new Error(`ran ${JSON.parse(`"${EVIL}"`)}`))
   gate('held').resolve()
   await app.harness.audit()
   const said = lines.join('\n')
-  for (const word of ['draining', 'after', 'broken', 'run ', 'note']) expect(said).toContain(word)
+  for (const word of ['draining', 'after', 'broken', 'ran', 'note']) expect(said).toContain(word)
   expect(acted(said)).toEqual([])
   // Not even as a line that looks like ours.
   expect(said.split('\n').filter(line => /^\[harness-hmr\] ready\s*evil/.test(line))).toEqual([])
