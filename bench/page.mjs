@@ -1,5 +1,5 @@
 // What was measured, as a page to read.
-import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
+import { arch, availableParallelism, cpus, loadavg, platform, totalmem } from 'node:os'
 import { contenders } from './contenders.mjs'
 import { versionOf } from './folder.mjs'
 
@@ -71,9 +71,10 @@ export function page({ lines, reloads, node, edits, pairs }) {
   const largest = Math.max(...reloads.map(({ fillers }) => fillers))
   return `# Benchmarks
 
-Written by \`npm run bench\`, which installs the peers, runs everything beside everything else on one machine, and takes about
-half an hour. Read the ratios: the machine is noisy, and as noisy for all of them. ${machine}; Node ${node}, ${packages.join(', ')},
-dsh-agent ${versionOf('@deepseek-ai/dsh-agent')} on cordis ${versionOf('@deepseek-ai/cordis')}.
+Written by \`npm run bench\`, which installs the peers, runs all of it in a quarter of an hour, and writes this page. Other programs
+had the machine at the same time, at a load of ${loadavg()[2].toFixed(0)} in the last quarter of an hour: read the ratios, and no small difference.
+
+${machine}; Node ${node}, ${packages.join(', ')}, dsh-agent ${versionOf('@deepseek-ai/dsh-agent')} on cordis ${versionOf('@deepseek-ai/cordis')}.
 
 ## From a save to its code being served
 
@@ -84,8 +85,9 @@ Milliseconds, the middle of ${edits} saves, with ${largest} modules beside the p
 ${table(['', 'p50', 'p95', 'gap', 'boot', 'evaluated', 'lost', 'torn', 'kept'], reloadRows(reloads))}
 
 The same app under each: a provider that drains, one driver that is its consumer, one that lives on in the process, and 0 / 200
-/ 1,000 modules beside them. From the moment the file is written: until the new code has served (\`p50\`, \`p95\`); the longest time without
-anything served, audit included (\`gap\`); milliseconds to start (\`boot\`); modules evaluated for it. With 200 modules, of ${pairs} pairs of
+/ 1,000 modules beside them. From the moment the file is written: until the new code has served (\`p50\`, \`p95\`); the longest
+time without anything served until the next save, the middle of all saves (\`gap\`: what an audit's collection takes, once a
+second, is in one of five). Milliseconds to start (\`boot\`); modules evaluated for a save. With 200 modules, of ${pairs} pairs of
 saves 0–200 ms apart, those whose last content never came (\`lost\`), and the same of ${pairs / 2} saves that empty the file and
 write it 5 ms later (\`torn\`). With 1,000, how many \`AsyncLocalStorage\`s each edit leaves (\`kept\`).
 

@@ -160,7 +160,7 @@ export class Harness {
   changed(file: string): void {
     if (this.#stopped.signal.aborted) return
     // It may become relevant before the watcher sees its next save.
-    if (this.#isIrrelevant(normalizePath(file))) return this.#saves.look(file)
+    if (this.#isIrrelevant(normalizePath(file))) return void this.#saves.look(file)
     void this.#obsolete(normalizePath(file))
     this.#slowDown(normalizePath(file))
   }

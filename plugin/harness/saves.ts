@@ -3,10 +3,8 @@
  * drops a change that comes less than 50 ms after the previous one of the same file, and an editor that truncates before
  * it writes is announced while the file is empty.
  */
-import { readFileSync, statSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { clearTimeout, now, setTimeout } from '../guard/clock.ts'
-import { attempt } from '../guard/contain.ts'
 
 /** Milliseconds after which a file that was read is looked at again; longer than chokidar's blind time. */
 const LOOK_AGAIN = 75
@@ -47,14 +45,10 @@ export class Saves {
     const start = now()
     const isLate = () => now() - start >= UNSETTLED_FOR
     for (;;) {
-      // At once: three ways through the thread pool would take ten times as long, and a tenth of the reload.
-      const { key, size } = signature(file)
-      const content = attempt(
-        () => readFileSync(file, 'utf8'),
-        () => undefined
-      )
+      const { key, size } = await signature(file)
+      const content = await readFile(file, 'utf8').catch(() => undefined)
       // Written meanwhile: the content may be older or newer than the signature, and would seem saved once more later.
-      const isSettled = size !== 0 && key === signature(file).key
+      const isSettled = size !== 0 && key === (await signature(file)).key
       if (isSettled || isLate()) {
         this.#lookAgain(file, key)
         return this.#note(file, key, content)
@@ -75,8 +69,8 @@ export class Saves {
   }
 
   /** Looks at a file that is not read, for the save after this one; one that is gone is nothing to wait for. */
-  look(file: string): void {
-    const { key } = signature(file)
+  async look(file: string): Promise<void> {
+    const { key } = await signature(file)
     if (key !== MISSING) this.#lookAgain(file, key)
   }
 
@@ -85,8 +79,10 @@ export class Saves {
     clearTimeout(this.#timers.get(file))
     const timer = setTimeout(() => {
       this.#timers.delete(file)
-      if (signature(file).key !== key) this.#changed(file)
-      else if (key === MISSING && after < MISSING_FOR) this.#lookAgain(file, key, after * 2)
+      void signature(file).then(later => {
+        if (later.key !== key) this.#changed(file)
+        else if (key === MISSING && after < MISSING_FOR) this.#lookAgain(file, key, after * 2)
+      })
     }, after)
     this.#timers.set(file, timer.unref())
   }
@@ -97,7 +93,7 @@ export class Saves {
     const unsaved = this.unsaved.get(file)
     if (unsaved !== undefined) return unsaved !== last?.content
     if (last === undefined) return (await writtenSince(began, [file])).length > 0
-    return signature(file).key !== last.key
+    return (await signature(file)).key !== last.key
   }
 
   /** Stops looking. */
@@ -108,9 +104,9 @@ export class Saves {
   }
 }
 
-function signature(file: string): { size: number; key: string } {
+async function signature(file: string): Promise<{ size: number; key: string }> {
   try {
-    const { size, mtimeMs, ino } = statSync(file)
+    const { size, mtimeMs, ino } = await stat(file)
     return { size, key: `${ino}:${size}:${mtimeMs}` }
   } catch {
     return { size: -1, key: MISSING }
