@@ -11,6 +11,7 @@ import type { Generation } from '../audit/creators.ts'
 import { History } from './history.ts'
 import { openIn } from '../audit/ledger.ts'
 import type { LateError } from '../leaks/leftovers.ts'
+import { missingServices } from '../reload/install.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from '../reload/plan.ts'
 import { reload } from '../reload/reload.ts'
@@ -371,7 +372,10 @@ export class Harness {
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
       const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
       failed.push(...failedRows.map(({ options }) => options.name))
-      this.#tell('ready', { providers: fibers.length, failed, ms: now() - start })
+      const waiting = fibers
+        .filter(({ state }) => state === FiberState.PENDING)
+        .map(fiber => ({ provider: fiber.name, services: missingServices(fiber) }))
+      this.#tell('ready', { providers: fibers.length, failed, waiting, ms: now() - start })
     } catch (error) {
       this.#state = { kind: 'failed' }
       // Otherwise it is tried again at once, or never.
