@@ -38,3 +38,20 @@ test('a generation that is retained by what has no name says how to find it', as
   )
   Reflect.deleteProperty(globalThis, '__kept')
 })
+
+test.each([
+  [
+    'the composing plugin',
+    `export default async function harness(ctx: any) { await null; throw new Error('no boot') }`
+  ],
+  [
+    'a provider that it awaits',
+    `export default async (ctx: any) => void (await ctx.plugin(async function P() { await null; throw new Error('no boot') }))`
+  ]
+])('a boot that fails in async code of %s is told once', async (_, source) => {
+  const app = await createApp({ 'harness.ts': source })
+  await app.next('failed')
+  expect(app.lines.filter(line => line.includes('[harness-hmr]') && line.includes('no boot'))).toEqual([
+    expect.stringMatching(/not running harness\.ts {2}harness\.ts:1:\d+ no boot/)
+  ])
+})
