@@ -58,6 +58,7 @@ cli
     }).finally(() => bar.clear())
     print(options['json'] ? JSON.stringify(report) : soakTable(report))
     if (report.failed.length > 0) process.exitCode = 1
+    else if (report.vague !== null) process.exitCode = 2
   })
 
 cli

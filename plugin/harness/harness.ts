@@ -12,10 +12,11 @@ import type { Generation } from '../audit/creators.ts'
 import { History } from './history.ts'
 import { openIn } from '../audit/ledger.ts'
 import type { LateError } from '../leaks/leftovers.ts'
+import { missingServices } from '../reload/install.ts'
 import { Missing } from './missing.ts'
 import type { Cause } from '../reload/plan.ts'
 import { reload } from '../reload/reload.ts'
-import { type AuditReport, isSuccess, mended, type WhyReport } from '../report/report.ts'
+import { type AuditReport, isSuccess, mended, type ReportError, type WhyReport } from '../report/report.ts'
 import { Rounds } from './rounds.ts'
 import type { HarnessEvents, Progress } from '../report/events.ts'
 import type { Limits } from '../reload/running.ts'
@@ -76,6 +77,8 @@ export class Harness {
   readonly #halted = new AbortController()
   /** While a reload runs, what Cordis logs belongs to its report. */
   #failures: unknown[] | undefined
+  /** Errors that are told when the boot has ended: the one that it fails with is told as that. */
+  #early: ReportError[] | undefined
 
   constructor(env: DevEnvironment, options: HarnessOptions, socket: ViteDevServer['ws']) {
     this.#env = env
@@ -344,6 +347,7 @@ export class Harness {
     if (this.#stopped.signal.aborted) return
     const start = now()
     const newer = new AbortController()
+    this.#early = []
     this.#underway = { files: [], newer, abandon: newer, began: timestamp(), isBoot: true }
     try {
       const running = await boot(
@@ -373,11 +377,17 @@ export class Harness {
       const fibers = [...running.fibers.all()].filter(({ parent }) => parent.fiber.runtime)
       const failed = fibers.filter(({ state }) => state === FiberState.FAILED).map(({ name }) => name)
       failed.push(...failedRows.map(({ options }) => options.name))
-      this.#tell('ready', { providers: fibers.length, failed, ms: now() - start })
+      const waiting = fibers
+        .filter(({ state }) => state === FiberState.PENDING)
+        .map(fiber => ({ provider: fiber.name, services: missingServices(fiber) }))
+      this.#tellEarly()
+      this.#tell('ready', { providers: fibers.length, failed, waiting, ms: now() - start })
     } catch (error) {
       this.#state = { kind: 'failed' }
       // Otherwise it is tried again at once, or never.
-      if (!newer.signal.aborted && !this.#stopped.signal.aborted) this.#tell('failed', describeError(error, 'boot'))
+      const failed = describeError(error, 'boot')
+      this.#tellEarly(failed)
+      if (!newer.signal.aborted && !this.#stopped.signal.aborted) this.#tell('failed', failed)
     } finally {
       this.#underway = undefined
     }
@@ -483,11 +493,22 @@ export class Harness {
     const described = describeError(error, 'run')
     const message = `${whose}: ${described.message}`
     if (this.#failures) this.#failures.push(new Error(message, { cause: error }))
-    else this.#tell('error', { ...described, message })
+    else this.#tellError({ ...described, message })
   }
 
   #error(error: unknown, unseen: boolean): void {
     if (this.#failures) this.#failures.push(error)
-    else if (unseen) this.#tell('error', describeError(error, 'run'))
+    else if (unseen) this.#tellError(describeError(error, 'run'))
+  }
+
+  #tellError(error: ReportError): void {
+    if (this.#early) this.#early.push(error)
+    else this.#tell('error', error)
+  }
+
+  #tellEarly(failed?: ReportError): void {
+    const early = this.#early ?? []
+    this.#early = undefined
+    for (const error of early) if (error.message !== failed?.message) this.#tell('error', error)
   }
 }

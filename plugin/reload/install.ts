@@ -173,8 +173,14 @@ function whyNotActive(fiber: Fiber): string {
 
 /** The services that a fiber waits for, in words. */
 export function missingOf(fiber: Fiber): string {
-  const missing = Object.keys(fiber.inject).filter(name => fiber.ctx.get(name) === undefined)
-  return missing.map(name => `"${name}"`).join(', ')
+  return missingServices(fiber)
+    .map(name => `"${name}"`)
+    .join(', ')
+}
+
+/** The services that a fiber waits for. */
+export function missingServices(fiber: Fiber): string[] {
+  return Object.keys(fiber.inject).filter(name => fiber.ctx.get(name) === undefined)
 }
 
 /** What a fiber failed with, if it did. */

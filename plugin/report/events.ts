@@ -4,8 +4,8 @@ import type { AuditReport, ReloadReport, ReportError, Step, WhyReport } from './
 
 /** What a harness tells while it runs. */
 export interface HarnessEvents {
-  /** It is up: how many provider instances run, which failed, and how long the boot took. */
-  ready(info: { providers: number; failed: string[]; ms: number }): void
+  /** It is up: how many provider instances there are, which failed, which wait for what, and how long the boot took. */
+  ready(info: { providers: number; failed: string[]; waiting: Waiting[]; ms: number }): void
   /** It could not boot; the next save tries again. */
   failed(error: ReportError): void
   reload(report: ReloadReport): void
@@ -39,6 +39,12 @@ export const EVENTS = [
   'progress',
   'error'
 ] as const satisfies readonly (keyof HarnessEvents)[]
+
+/** A provider that waits for services which nobody provides yet. */
+export interface Waiting {
+  provider: string
+  services: string[]
+}
 
 /** A drain that takes longer than `warnAfter`. */
 export interface SlowDrain {

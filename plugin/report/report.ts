@@ -211,7 +211,8 @@ export function reloadLine(report: ReloadReport, root: string): string {
   const failed = report.failures.map(message => `\n  ${colors.yellow(message)}`).join('')
   if (error) {
     const at = error.location ? place(error.location, root) : files
-    const chain = (error.imports ?? []).slice(1).map(file => ` ← ${shorten(file, root)}`)
+    const importers = (error.imports ?? []).slice(1).filter(file => file !== error.location?.file)
+    const chain = importers.map(file => ` ← ${shorten(file, root)}`)
     const below = [error.frame, error.hint].map(text => (text ? `\n${text}` : '')).join('')
     return `${head}  ${colors.cyan(at)} ${error.message}${colors.dim(chain.join(''))}  ${colors.dim(`(${goesOn(report)})`)}${below}${failed}`
   }

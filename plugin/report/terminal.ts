@@ -1,7 +1,7 @@
 /** What the terminal shows: one line per report through Vite's logger, everything else on debug. */
 import colors from 'picocolors'
 import type { Logger } from 'vite'
-import type { HarnessEvents } from './events.ts'
+import type { HarnessEvents, Waiting } from './events.ts'
 import { auditLine, isQuiet, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
 import { mapStack } from './script.ts'
 
@@ -11,9 +11,9 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
   const info = (line: string) => logger.info(`${prefix} ${line}`)
   const error = (line: string) => logger.error(`${prefix} ${line}`)
   return {
-    ready({ providers, failed, ms }) {
+    ready({ providers, failed, waiting, ms }) {
       info(
-        `${colors.green('ready')} ${colors.bold(entry)}  ${plural(providers, 'provider')}  ${colors.dim(`in ${Math.round(ms)} ms`)}`
+        `${colors.green('ready')} ${colors.bold(entry)}  ${[plural(providers, 'provider'), ...waitingFor(waiting)].join(', ')}  ${colors.dim(`in ${Math.round(ms)} ms`)}`
       )
       if (failed.length > 0) error(colors.red(`failed: ${failed.join(', ')}`))
     },
@@ -27,7 +27,10 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       if (!isQuiet(report)) info(reloadLine(report, root))
     },
     audit(report) {
-      info(auditLine(report, root))
+      // Who is told that something is kept wants to know by what.
+      const isUnnamed = report.outcome === 'retained' && report.retainers.length === 0
+      const hint = isUnnamed ? `  ${colors.dim('what keeps it: w + Enter, or `npx harness-hmr why`')}` : ''
+      info(`${auditLine(report, root)}${hint}`)
     },
     why(report) {
       info(whyLine(report, root))
@@ -61,6 +64,14 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
       error([lineOf(cause, root), ...frames.map(frame => colors.dim(frame))].join('\n'))
     }
   }
+}
+
+/** For how many providers nothing is there yet, e.g. `1 waits for "llm"`. */
+function waitingFor(waiting: Waiting[]): string[] {
+  if (waiting.length === 0) return []
+  const services = [...new Set(waiting.flatMap(({ services }) => services))].map(name => `"${name}"`)
+  const verb = waiting.length === 1 ? 'waits' : 'wait'
+  return [colors.yellow(`${waiting.length} ${verb} for ${services.join(', ') || 'a service'}`)]
 }
 
 /** The line of a stack that opened a boundary: who called the provider that carries it, or that provider itself. */

@@ -47,10 +47,32 @@ export interface SoakReport {
   limits: SoakLimits
   /** Why it has failed; empty when it has not. */
   failed: string[]
+  /** Why it can be said neither to have passed nor to have failed, and what to do; `null` when it can. */
+  vague: string | null
+}
+
+/** An uncertain slope fails only where it is so many times its error: few reloads fill caches more than they leak. */
+const SURE = 10
+
+/** Whether the heap grows too much; `vague` where that cannot be told. */
+function growing({ heap: { perReload }, limits: { maxHeapSlope } }: Pick<SoakReport, 'heap' | 'limits'>) {
+  if (!perReload || perReload.value - perReload.error <= maxHeapSlope)
+    return perReload && perReload.error > maxHeapSlope && perReload.value + perReload.error > maxHeapSlope
+      ? 'vague'
+      : 'no'
+  return perReload.error > maxHeapSlope && perReload.value < perReload.error * SURE ? 'vague' : 'yes'
+}
+
+/** What a soak that has not failed cannot tell, and what to do; `null` when it tells all. */
+export function vagueness(report: Pick<SoakReport, 'heap' | 'limits' | 'times'>): string | null {
+  const { value, error } = report.heap.perReload ?? { value: 0, error: 0 }
+  if (growing(report) !== 'vague') return null
+  const times = Math.max(300, report.times * 2)
+  return `the heap grows by ${bytes(value)} ± ${bytes(error)} a reload, limit ${bytes(report.limits.maxHeapSlope)}. Use \`--times ${times}\`, or an entry whose agents do less`
 }
 
 /** Why a soak has failed. A slope has to exceed its limit by more than its error. */
-export function verdict(report: Omit<SoakReport, 'failed'>): string[] {
+export function verdict(report: Omit<SoakReport, 'failed' | 'vague'>): string[] {
   const { outcomes, times, retained, alive, heap, cost, grown, limits } = report
   const failed: string[] = []
   const good = (outcomes.reloaded ?? 0) + (outcomes.restarted ?? 0)
@@ -59,7 +81,7 @@ export function verdict(report: Omit<SoakReport, 'failed'>): string[] {
   if (retained.length === 0 && alive.stale > 0)
     failed.push(`${plural(alive.stale, 'storage')} of generations that run no more`)
   const { perReload } = heap
-  if (perReload && perReload.value - perReload.error > limits.maxHeapSlope)
+  if (perReload && growing(report) === 'yes')
     failed.push(`the heap grows by ${bytes(perReload.value)} a reload, limit ${bytes(limits.maxHeapSlope)}`)
   for (const [what, ratio] of Object.entries(cost.ratio)) {
     if (ratio > limits.maxBoundaryRatio)

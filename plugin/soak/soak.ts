@@ -5,7 +5,7 @@ import type { Running } from '../reload/running.ts'
 import type { WhyReport } from '../report/report.ts'
 import { serve, type Served } from '../testing/server.ts'
 import { combine, costs, heapInUse, open, type Cost, type Open } from './measure.ts'
-import { type SoakLimits, type SoakReport, verdict } from './report.ts'
+import { type SoakLimits, type SoakReport, vagueness, verdict } from './report.ts'
 import { Tally } from './tally.ts'
 import { heapSlopes, type Point } from './slope.ts'
 
@@ -105,7 +105,7 @@ async function soaked(
     grown: growth(combine(start.open, Math.max), combine(end.open, Math.min)),
     limits: { maxHeapSlope, maxBoundaryRatio }
   }
-  return { ...report, failed: verdict(report) }
+  return { ...report, failed: verdict(report), vague: vagueness(report) }
 }
 
 async function reloads(

@@ -8,10 +8,8 @@ import type { Slope } from './slope.ts'
 
 /** A report as lines to read. */
 export function soakTable(report: SoakReport): string {
-  const { root, file, node, seconds, reload, outcomes, alive, heap, cost, grown, failed } = report
+  const { root, file, node, seconds, reload, outcomes, alive, heap, cost, grown, failed, vague } = report
   const isBad = (...words: string[]) => failed.some(reason => words.some(word => reason.includes(word)))
-  // A harness that grows much by itself hides what reloads add.
-  const isVague = (heap.perReload?.error ?? 0) > report.limits.maxHeapSlope
   const rows: [name: string, value: string, bad: boolean][] = [
     [
       'reloads',
@@ -29,7 +27,7 @@ export function soakTable(report: SoakReport): string {
     ],
     ['stores', counted(report.stores), false],
     ['heap', `${bytes(heap.start)} → ${bytes(heap.end)}`, false],
-    ['  a reload', `${sloped(heap.perReload)}${isVague ? ', too vague for the limit' : ''}`, isBad('heap')],
+    ['  a reload', `${sloped(heap.perReload)}${vague !== null ? ', too vague for the limit' : ''}`, isBad('heap')],
     ['', heap.background ? `without reloads ${sloped(heap.background)} a second, which is taken off` : '', false],
     ['boundary', priced(cost, 'boundary'), isBad('boundary')],
     ['await', priced(cost, 'await'), isBad('an await')],
@@ -51,7 +49,11 @@ export function soakTable(report: SoakReport): string {
     ...report.errors.map(error => `  ${colors.yellow(error)}`),
     ...report.failures.map(failure => `  ${colors.yellow(failure)}`),
     ...retainedLines(report),
-    failed.length > 0 ? colors.red(`failed: ${failed.join('; ')}`) : colors.green('passed')
+    failed.length > 0
+      ? colors.red(`failed: ${failed.join('; ')}`)
+      : vague === null
+        ? colors.green('passed')
+        : colors.yellow(`too vague: ${vague}`)
   ].join('\n')
 }
 

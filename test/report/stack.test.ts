@@ -49,7 +49,7 @@ test('a missing module that a helper imports is named with the importers up to t
   const report = await app.edit('helper.ts', source => `import './deep.ts'\n${source}`)
   expect(report.error?.imports).toEqual(['./deep.ts', join(app.root, 'helper.ts'), join(app.root, 'agents.ts')])
   expect(app.lines.find(line => line.includes('kept'))).toMatch(
-    /deep\.ts.* ← helper\.ts ← agents\.ts {2}\(the old version goes on\)/
+    /helper\.ts:1:1 .*deep\.ts[^←]* ← agents\.ts {2}\(the old version goes on\)/
   )
 })
 

@@ -2,12 +2,12 @@ import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { progressBar } from '../../plugin/cli/progress.ts'
 import type { AuditReport, ReloadReport } from '../../plugin/report/report.ts'
-import { type SoakReport, verdict } from '../../plugin/soak/report.ts'
+import { type SoakReport, vagueness, verdict } from '../../plugin/soak/report.ts'
 import { soakTable } from '../../plugin/soak/table.ts'
 import { Tally } from '../../plugin/soak/tally.ts'
 import { heapSlopes, slopeOf } from '../../plugin/soak/slope.ts'
 
-const clean: Omit<SoakReport, 'failed'> = {
+const clean: Omit<SoakReport, 'failed' | 'vague'> = {
   type: 'soak',
   node: '24.0.0',
   root: '/app',
@@ -63,6 +63,16 @@ describe('the verdict of a soak', () => {
       ['the heap grows by 2000 B a reload, limit 1024 B']
     ],
     ['a slope that may be below it', { heap: { ...clean.heap, perReload: { value: 2000, error: 1000 } } }, []],
+    [
+      'an uncertain slope that is above it beyond doubt',
+      { heap: { ...clean.heap, perReload: { value: 160_000, error: 2600 } } },
+      ['the heap grows by 160.0 kB a reload, limit 1024 B']
+    ],
+    [
+      'a slope that is below it beyond doubt',
+      { heap: { ...clean.heap, perReload: { value: -5000, error: 3000 } } },
+      []
+    ],
     ['a slope that nobody knows', { heap: { ...clean.heap, perReload: null } }, []],
     [
       'a boundary that became dearer',
@@ -82,9 +92,12 @@ describe('the verdict of a soak', () => {
 })
 
 test('the table says where a slope is less certain than its limit', () => {
-  const perReload = { value: -5000, error: 3000 }
-  const table = soakTable({ ...clean, heap: { ...clean.heap, perReload }, failed: [] })
-  expect(stripVTControlCharacters(table)).toContain('a reload  -5000 B ± 3000 B, too vague for the limit\n')
+  // What Node 20 fills its caches with in 20 reloads of a harness that leaks nothing.
+  const report = { ...clean, times: 20, heap: { ...clean.heap, perReload: { value: 13_800, error: 5200 } } }
+  expect(verdict(report)).toEqual([])
+  const table = stripVTControlCharacters(soakTable({ ...report, failed: [], vague: vagueness(report) }))
+  expect(table).toContain('a reload  13.8 kB ± 5200 B, too vague for the limit\n')
+  expect(table).toContain('too vague: the heap grows by 13.8 kB ± 5200 B a reload, limit 1024 B. Use `--times 300`')
 })
 
 test('the table shows what was measured, and what keeps what', () => {
@@ -99,7 +112,7 @@ test('the table shows what was measured, and what keeps what', () => {
       retainers: [{ what: 'setInterval', location: { file: '/app/src/agents.ts', line: 12, column: 5 } }]
     }))
   }
-  expect(stripVTControlCharacters(soakTable({ ...report, failed: verdict(report) }))).toBe(
+  expect(stripVTControlCharacters(soakTable({ ...report, failed: verdict(report), vague: vagueness(report) }))).toBe(
     `
 soak of src/agents.ts, 100 reloads in 12.3 s, Node 24.0.0
   reloads     100 reloaded

@@ -40,7 +40,7 @@ describe('a soak', () => {
   test('passes where nothing is kept and nothing grows', async () => {
     const root = createFolder(files())
     // A small harness is all noise: what a boundary costs is not what this is about.
-    const { code, ...soaked } = await report(root, 40, '--max-boundary-ratio', '3')
+    const { code, ...soaked } = await report(root, 40, '--max-boundary-ratio', '3', '--max-heap-slope', '9000')
     expect(soaked).toMatchObject({
       type: 'soak',
       node: process.versions.node,

@@ -4,7 +4,8 @@ import { SourceLink } from './place.tsx'
 
 /** The message, the place and the code frame; all of it is text, whoever wrote it. */
 export function ErrorBlock({ error, root }: { error: ReportError; root: string }) {
-  const { message, location, frame, stack, imports } = error
+  const { message, location, frame, stack } = error
+  const importers = (error.imports ?? []).slice(1).filter(file => file !== location?.file)
   return (
     <div class="error">
       <p class="error-message">{message}</p>
@@ -19,10 +20,10 @@ export function ErrorBlock({ error, root }: { error: ReportError; root: string }
           ))}
         </pre>
       )}
-      {imports && imports.length > 1 && (
+      {importers.length > 0 && (
         <p class="dim">
           imported by{' '}
-          {imports.slice(1).map(file => (
+          {importers.map(file => (
             <SourceLink key={file} at={{ file }} root={root} />
           ))}
         </p>
