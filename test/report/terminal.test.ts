@@ -1,7 +1,7 @@
 /** What the terminal says of a harness, in the words that it says it in. */
 import { expect, test } from 'vitest'
-import { createApp } from './app.ts'
-import { bump, files } from './page-fixture.ts'
+import { createApp } from '../fixtures/app.ts'
+import { bump, files } from '../fixtures/page-fixture.ts'
 
 const kept = {
   ...files,
