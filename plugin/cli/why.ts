@@ -30,7 +30,7 @@ export async function askWhy(
   })
   try {
     // What was found comes before the answer or soon after it.
-    if ((await server.ask({ do: 'why' })) === 'searched') await isTold
+    if ((await server.ask({ do: 'why' })).startsWith('searched')) await isTold
     return { root: server.snapshot.root, whys }
   } finally {
     server.close()

@@ -202,11 +202,13 @@ export function isQuiet({ outcome, reason }: ReloadReport): boolean {
 /** The line of a reload, e.g. `reloaded agents 4 → 5  providers/agents.ts  stage 6 ms · drain 212 ms (2 boundaries) · install 3 ms`. */
 export function reloadLine(report: ReloadReport, root: string): string {
   const { outcome, error, reason } = report
+  // What is abandoned still runs beside its successor.
+  const isLeft = report.providers.some(({ abandoned }) => abandoned) && isSuccess(report)
   const subjects = report.rows?.map(({ row }) => colors.bold(row)) ?? report.providers.map(generations)
   const head =
     outcome === 'reloaded' && report.rows?.length
       ? rowsLine(report.rows)
-      : [OUTCOME_COLOR[outcome](outcome), ...subjects].join(' ')
+      : [(isLeft ? colors.yellow : OUTCOME_COLOR[outcome])(outcome), ...subjects].join(' ')
   const files = report.cause.map(file => shorten(file, root)).join(', ')
   const failed = report.failures.map(message => `\n  ${colors.yellow(message)}`).join('')
   if (error) {

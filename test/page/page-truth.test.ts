@@ -1,8 +1,12 @@
 /** What the page says is what is so. */
 import type { Page } from 'playwright-core'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { gate } from '../fixtures/app.ts'
 import { noBrowser } from '../fixtures/browser.ts'
 import { bump, files, openHarness } from '../fixtures/page-fixture.ts'
+
+/** The browser's, in functions that run there: these files are checked without its types. */
+declare const document: any, navigator: any
 
 const node = (page: Page, name: string) =>
   page.locator('.node').filter({ has: page.locator('.node-name', { hasText: new RegExp(`^${name}$`) }) })
@@ -44,5 +48,37 @@ describe.skipIf(noBrowser)('the live page', () => {
     expect(await page.getByText(BROKEN).count()).toBe(1)
     await app.edit('depth.ts', 'export const depth = 1')
     await page.getByText(BROKEN).waitFor({ state: 'detached' })
+  })
+
+  test('says in its title and icon what is broken, and no more when it is mended', async () => {
+    const { app, page } = await openHarness()
+    const icon = () => page.locator('link[rel=icon]').getAttribute('href')
+    await app.edit('agents.ts', source => `${source}\nexport const broken = (`)
+    await page.waitForFunction(() => document.title === 'kept agents · harness-hmr')
+    expect(await icon()).toContain('b7791f')
+    app.write('agents.ts', files['agents.ts'])
+    await page.waitForFunction(() => document.title === 'harness-hmr')
+    expect(await icon()).toContain('2f9e63')
+  })
+
+  test('answers an audit with counts, and hands a report over as JSON', async () => {
+    const { app, page } = await openHarness({}, {}, { permissions: ['clipboard-read', 'clipboard-write'] })
+    const report = await app.edit('tools.ts', bump)
+    await app.next('audit')
+    await page.getByRole('button', { name: 'Audit now' }).click()
+    await page.locator('.notice', { hasText: 'audited: 1 collected' }).waitFor()
+    await page.locator('.reload .row').first().click()
+    await page.getByRole('button', { name: 'Copy as JSON' }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    expect(JSON.parse(await page.evaluate(() => navigator.clipboard.readText()))).toEqual(report)
+  })
+
+  test('does not show a reload that has left its drain behind as simply good', async () => {
+    const { app, page } = await openHarness({ deadline: 100, warnAfter: 10 })
+    void app.service('agents')['work']('ada', gate('held').promise)
+    onTestFinished(() => gate('held').resolve())
+    expect(await app.edit('agents.ts', bump)).toMatchObject({ providers: [{ abandoned: true }] })
+    await page.locator('#now').getByText('drain abandoned').waitFor()
+    expect(await page.locator('.reload .outcome').first().getAttribute('class')).toContain('left')
   })
 })

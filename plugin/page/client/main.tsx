@@ -2,6 +2,7 @@ import { render } from 'preact'
 import { App } from './app.tsx'
 import { Store } from './connection.ts'
 import type { Act } from './state.ts'
+import { showTitle } from './title.ts'
 
 /** Rendering takes no more than this share of the time: the rest is for whoever clicks. */
 const SHARE = 0.3
@@ -16,6 +17,7 @@ function draw(): void {
   const start = performance.now()
   isDue = false
   render(<App view={store.view} act={act} />, root)
+  showTitle(store.view.told)
   cost = performance.now() - start
 }
 

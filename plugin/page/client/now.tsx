@@ -7,7 +7,7 @@ import { BoundaryRows } from './boundaries.tsx'
 import { useNow } from './clock.ts'
 import { duration, plural, shorten, timeOfDay, whole } from './format.ts'
 import { generationKey } from './state.ts'
-import { STEPS, totalOf } from './steps.tsx'
+import { outcomeClass, STEPS, totalOf } from './steps.tsx'
 
 /** How many boundaries are listed below a drain; the list of all that are open shows more. */
 const SHOWN = 8
@@ -119,13 +119,14 @@ function Last({ report, told }: { report: ReloadReport; told: Snapshot }) {
   return (
     <>
       <h2 id="now">
-        <span class={`outcome ${report.outcome}`}>{report.outcome}</span>{' '}
+        <span class={outcomeClass(report)}>{report.outcome}</span>{' '}
         {report.providers.map(({ module, name, from, to }) => (
           <span key={module} class="generations">
             {name} {from}
             {to === null ? ' removed' : from === to ? '' : ` → ${to}`}
           </span>
         ))}
+        {report.providers.some(({ abandoned }) => abandoned) && <span class="state kept">drain abandoned</span>}{' '}
         <span class="dim">
           {duration(totalOf(report))} · {timeOfDay(report.time)}
         </span>

@@ -5,6 +5,11 @@ import { duration } from './format.ts'
 /** In their order; the audit comes after. */
 export const STEPS: Step[] = ['affected', 'stage', 'close', 'drain', 'disable', 'install']
 
+/** The classes of a reload's outcome; one that has left a generation behind is not simply good. */
+export function outcomeClass({ outcome, providers }: Pick<ReloadReport, 'outcome' | 'providers'>): string {
+  return `outcome ${outcome} ${providers.some(({ abandoned }) => abandoned) ? 'left' : ''}`
+}
+
 /** What a reload took in all. */
 export function totalOf({ ms }: ReloadReport): number {
   return Object.values(ms).reduce((sum, n) => sum + n, 0)

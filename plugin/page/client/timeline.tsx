@@ -6,7 +6,7 @@ import { ErrorBlock } from './error-block.tsx'
 import { duration, generationOf, plural, shorten, timeOfDay, whole } from './format.ts'
 import { memo } from './memo.ts'
 import { SourceLink } from './place.tsx'
-import { StepBar, STEPS, totalOf } from './steps.tsx'
+import { outcomeClass, StepBar, STEPS, totalOf } from './steps.tsx'
 
 /** How many rows are shown at first, and how many more at a time. */
 const FIRST = 12
@@ -61,7 +61,7 @@ const Row = memo(function Row({ report, root, longest, isNewest }: RowOf) {
     <li class={`reload ${report.outcome}`}>
       <button type="button" class="row" aria-expanded={isOpen} aria-controls={id} onClick={() => setChosen(!isOpen)}>
         <time class="dim">{timeOfDay(report.time)}</time>
-        <span class={`outcome ${report.outcome}`}>{report.outcome}</span>
+        <span class={outcomeClass(report)}>{report.outcome}</span>
         <span class="row-who">
           {generations(report)}
           {report.failures.length > 0 && <span class="state kept"> {plural(report.failures.length, 'failure')}</span>}
@@ -84,10 +84,30 @@ function generations({ providers, reason }: ReloadReport): string {
   return named.join(', ') + more || (reason?.message ?? '')
 }
 
+/** The whole report, for an issue or a script. */
+function CopyJson({ report }: { report: ReloadReport }) {
+  const [said, setSaid] = useState('Copy as JSON')
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(JSON.stringify(report, null, 2))
+      setSaid('Copied')
+    } catch {
+      // Where the page is not at localhost or over https, browsers have no clipboard.
+      setSaid('The browser does not let a page copy here')
+    }
+  }
+  return (
+    <button type="button" class="button quiet small copy" aria-live="polite" onClick={() => void copy()}>
+      {said}
+    </button>
+  )
+}
+
 function Details({ id, report, root }: { id: string; report: ReloadReport; root: string }) {
   const { error, reason, failures, providers, ms, cause } = report
   return (
     <div class="details" id={id}>
+      <CopyJson report={report} />
       {error && <ErrorBlock error={error} root={root} />}
       {error && (
         <p class="dim">

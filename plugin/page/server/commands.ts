@@ -5,6 +5,7 @@ import { now } from '../../guard/clock.ts'
 import { messageOf } from '../../guard/contain.ts'
 import { printableLine } from '../../guard/printable.ts'
 import type { Harness } from '../../harness/harness.ts'
+import { plural, type WhyReport } from '../../report/report.ts'
 import type { Answer, Command } from './protocol.ts'
 
 /** Commands that one page may send in so many milliseconds. */
@@ -53,9 +54,14 @@ export class Commands {
       }
       case 'audit':
         await harness.audit()
-        return 'audited'
-      case 'why':
-        return (await this.#search(retiredIn(command, harness))) === 0 ? 'nothing is retained' : 'searched'
+        return audited(harness)
+      case 'why': {
+        const found = await this.#search(retiredIn(command, harness))
+        const objects = found.reduce((sum, { found }) => sum + found.length, 0)
+        return found.length === 0
+          ? 'nothing is retained'
+          : `searched: ${plural(found.length, 'generation')}, kept at ${plural(objects, 'place')}`
+      }
       case 'abandon':
         if (!harness.abandon()) throw new Error('no drain runs')
         return 'the reload goes on without the drain'
@@ -68,15 +74,26 @@ export class Commands {
   }
 
   /** Each search stops the process for a while. */
-  async #search(only: Generation | undefined): Promise<number> {
+  async #search(only: Generation | undefined): Promise<WhyReport[]> {
     if (this.#isSearching) throw new Error('a search through the heap runs already')
     this.#isSearching = true
     try {
-      return (await this.#harness.why(only)).length
+      return await this.#harness.why(only)
     } finally {
       this.#isSearching = false
     }
   }
+}
+
+/** How many generations there were, by what became of them. */
+function audited({ history }: Harness): string {
+  const verdicts = [...history.audits.values()].map(({ outcome }) => outcome)
+  if (verdicts.length === 0) return 'audited: nothing was retired'
+  const counts = (['retained', 'pending', 'collected'] as const).map(outcome => ({
+    outcome,
+    n: verdicts.filter(verdict => verdict === outcome).length
+  }))
+  return `audited: ${counts.flatMap(({ outcome, n }) => (n > 0 ? [`${n} ${outcome}`] : [])).join(', ')}`
 }
 
 /** The generation that a command is about; none means all. @throws when it is not one that was retired. */
