@@ -1,5 +1,5 @@
 /** The Vite plugin: hooks, each a few lines, and the public types. */
-import { normalizePath, type Plugin, type ResolvedConfig, version } from 'vite'
+import { DevEnvironment, normalizePath, type Plugin, type ResolvedConfig, version, type ViteDevServer } from 'vite'
 import { cleanUrl } from 'vite-node/utils'
 import { contentsOf } from './vite/config-saves.ts'
 import { devtoolsDock } from './vite/devtools.ts'
@@ -65,6 +65,7 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     },
     configureServer(server) {
       const { config, environments } = server
+      assertSameVite(environments)
       const env = environments[ENVIRONMENT]
       // vitest runs a dev server of its own with the same config, for the tests and not for the harness.
       if (!(env instanceof HarnessEnvironment) || config.plugins.some(({ name }) => name === 'vitest')) return
@@ -104,6 +105,14 @@ export function harnessHmr(options: Options): [Plugin<Api>, Plugin] {
     }
   }
   return [first, last]
+}
+
+/** Refuses a server of another copy of Vite than the one that is imported here: their environments do not work together. */
+function assertSameVite({ client }: ViteDevServer['environments']): void {
+  if (client instanceof DevEnvironment) return
+  throw new Error(
+    'harness-hmr: two copies of Vite are loaded, one by the dev server and one by the plugin. Keep one, e.g. with `npm dedupe`'
+  )
 }
 
 /** Refuses a config in which the plugin is applied more than once. */

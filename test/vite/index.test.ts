@@ -1,3 +1,6 @@
+import { cpSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { build, createServer, type Plugin, preview, resolveConfig } from 'vite'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ENVIRONMENT, harnessHmr, type Options } from '../../plugin/index.ts'
@@ -22,6 +25,21 @@ describe('the plugin', () => {
     )
     expect(Object.keys(config.environments)).toEqual(['client', 'ssr', ENVIRONMENT])
     expect(config.environments[ENVIRONMENT]?.consumer).toBe('server')
+  })
+
+  test('refuses a dev server of another copy of Vite, and says what to do', async () => {
+    const root = createFolder(files)
+    const copy = join(root, 'copy/node_modules/vite')
+    const original = dirname(createRequire(import.meta.url).resolve('vite/package.json'))
+    cpSync(original, copy, { recursive: true })
+    for (const name of ['rolldown', 'lightningcss', 'picomatch', 'postcss', 'tinyglobby'])
+      symlinkSync(join(original, '..', name), join(copy, '..', name), 'junction')
+    const other = (await import(/* @vite-ignore */ join(copy, 'dist/node/index.js'))) as typeof import('vite')
+    const plugins = harnessHmr({ entry: 'harness.ts' })
+    const server = { middlewareMode: true, ws: false, watch: null } as const
+    await expect(other.createServer({ root, configFile: false, logLevel: 'silent', plugins, server })).rejects.toThrow(
+      /^harness-hmr: two copies of Vite are loaded, .*npm dedupe/
+    )
   })
 
   test('is inert in build and in preview', async () => {
