@@ -2,6 +2,7 @@ import { cpSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { build, createServer, type Plugin, preview, resolveConfig } from 'vite'
+import type * as Vite from 'vite'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ENVIRONMENT, harnessHmr, type Options } from '../../plugin/index.ts'
 import { createApp, createFolder, seq } from '../fixtures/app.ts'
@@ -34,7 +35,7 @@ describe('the plugin', () => {
     cpSync(original, copy, { recursive: true })
     for (const name of ['rolldown', 'lightningcss', 'picomatch', 'postcss', 'tinyglobby'])
       symlinkSync(join(original, '..', name), join(copy, '..', name), 'junction')
-    const other = (await import(/* @vite-ignore */ join(copy, 'dist/node/index.js'))) as typeof import('vite')
+    const other = (await import(/* @vite-ignore */ join(copy, 'dist/node/index.js'))) as typeof Vite
     const plugins = harnessHmr({ entry: 'harness.ts' })
     const server = { middlewareMode: true, ws: false, watch: null } as const
     await expect(other.createServer({ root, configFile: false, logLevel: 'silent', plugins, server })).rejects.toThrow(
