@@ -120,6 +120,19 @@ describe.each(Object.keys(bad))('a listener that %s', how => {
   })
 })
 
+test('a step listener that fails once is told, asked again, and the prompt is answered', async () => {
+  const harness = await boot()
+  const { root } = harness
+  let failures = 1
+  root.on('agent/step', () => {
+    if (failures-- > 0) throw new Error('flaky')
+  })
+  const ada = await root.agents.create({ id: 'ada' })
+  expect(await promptly(ada.prompt('one').answer(), 'the answer')).toContain('one')
+  expect(harness.problems).toEqual([expect.stringContaining('its listener of agent/step failed: flaky')])
+  expectSound(harness.record('ada'))
+})
+
 test('a step listener that gives up when its signal aborts is no failure', async () => {
   const harness = await boot()
   const { root } = harness

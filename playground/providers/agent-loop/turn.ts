@@ -23,7 +23,10 @@ export async function runTurn(loop: Loop): Promise<void> {
   if (progress.turn !== turn) await session.flush()
 }
 
-/** Waits for what comes before a step, whose failure ends the turn. It only waits: a driver that is to park is not held up. */
+/**
+ * Waits for what comes before a step. A failure may be of a moment, so it is asked for once more; the second one ends the turn.
+ * It only waits: a driver that is to park is not held up.
+ */
 async function isReady(loop: Loop): Promise<boolean> {
   const agent = loop.agents.requireInitiator()
   const driver = loop.driverOf(agent)
@@ -31,10 +34,13 @@ async function isReady(loop: Loop): Promise<boolean> {
   const { promptId } = progress.turn!
   driver.yielding = true
   try {
-    await loop.beforeStep(agent, signal)
+    await loop.beforeStep(agent, signal).catch(async (error: unknown) => {
+      if (signal.aborted || driver.parking) throw error
+      await loop.beforeStep(agent, signal)
+    })
     return !driver.parking
   } catch (error) {
-    if (!signal.aborted) agent.session.append('failed', { promptId, error: textOf(error) })
+    if (!signal.aborted && !driver.parking) agent.session.append('failed', { promptId, error: textOf(error) })
     return false
   } finally {
     driver.yielding = false
