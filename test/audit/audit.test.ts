@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../fixtures/app.ts'
-import { alive, forced } from '../fixtures/gc.ts'
+import { alive, forced } from '../gc.ts'
 import { bump } from '../fixtures/field-fixture.ts'
 
 const files = {

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { type App, createApp } from '../fixtures/app.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const entry = `
   import { Echo } from './echo.ts'

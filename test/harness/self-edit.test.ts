@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { HarnessHmr } from '../../plugin/index.ts'
 import { type App, createApp, gate, seq } from '../fixtures/app.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 /** A registry whose scope an agent's turn runs in; a reload drains it. */
 const files = {

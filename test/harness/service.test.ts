@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { HarnessHmr } from '../../plugin/index.ts'
 import { createApp, seq } from '../fixtures/app.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 
 const files = {
   'harness.ts': `

@@ -4,7 +4,7 @@ import inspector from 'node:inspector'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { AuditReport } from '../../plugin/index.ts'
 import { type App, createApp, createFolder, gate } from '../fixtures/app.ts'
-import { forced } from '../fixtures/gc.ts'
+import { forced } from '../gc.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
 
 /** `trace` is for the Node lines on which the names cost something. */

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { type App, createApp, seq } from '../fixtures/app.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 
 const helper = (n: number) => `seq.push('helper is evaluated')\nexport const helper = 'helper ${n}'`
 const deep = (n: number) => `export const deep = 'deep ${n}'`

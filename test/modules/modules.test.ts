@@ -4,7 +4,7 @@ import type { Plugin } from 'vite'
 import { describe, expect, test, vi } from 'vitest'
 import { type App, createApp, createFolder, gate, seq } from '../fixtures/app.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const files = {
   'harness.ts': composing('./agents.ts', './sibling.ts'),

@@ -11,7 +11,7 @@ import { WebSocket } from 'ws'
 import { ANSWER, COMMAND, OPEN, SNAPSHOT, type Answer } from '../../plugin/page/server/protocol.ts'
 import { type App, createApp } from '../fixtures/app.ts'
 import { bump, files, pageOf } from '../fixtures/page-fixture.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const ELSEWHERE = ['http://elsewhere.example', 'http://localhost:1', 'http://127.0.0.1:1', 'null', 'file://']
 /** An address of this machine that other machines may have it by. */

@@ -7,7 +7,7 @@ import { COMMAND, type Delta, DELTA, OPEN, SNAPSHOT, type Snapshot } from '../..
 import { createApp, gate } from '../fixtures/app.ts'
 import { noBrowser, openPage } from '../fixtures/browser.ts'
 import { bump, connect, files, openHarness, pageOf } from '../fixtures/page-fixture.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { anyPort } from '../fixtures/port.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */

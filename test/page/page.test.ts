@@ -5,7 +5,7 @@ import { noBrowser, openPage } from '../fixtures/browser.ts'
 import { DevServer } from '../fixtures/dev-server.ts'
 import { bump, files, openHarness, pageOf } from '../fixtures/page-fixture.ts'
 import { createCopy } from '../fixtures/probe.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { anyPort } from '../fixtures/port.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */

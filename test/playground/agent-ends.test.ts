@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deferred, promptly } from '../fixtures/promptly.ts'
+import { deferred, promptly } from '../promptly.ts'
 import { boot } from './fixture.ts'
 
 describe('an agent that ends', () => {

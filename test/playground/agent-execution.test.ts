@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { AgentExecution } from '../../playground/providers/agent-execution.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot, type Harness } from './fixture.ts'
 
 const gone = 'agent execution service is disposed'

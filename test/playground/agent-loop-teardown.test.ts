@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot, expectSound } from './fixture.ts'
 
 describe('a restart of the registry', () => {

@@ -2,7 +2,7 @@ import type { Context } from 'cordis'
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../../playground/providers/agents.ts'
 import type { ToolExecution } from '../../playground/providers/tools.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { answers, boot, expectSound, type Harness } from './fixture.ts'
 
 /** Offers a tool for as long as the harness has tools. */

@@ -1,7 +1,7 @@
 import type { Context } from 'cordis'
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../../playground/providers/agents.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { boot, type Harness } from './fixture.ts'
 
 const create = ({ root }: Harness, ...ids: string[]) => Promise.all(ids.map(id => root.agents.create({ id })))

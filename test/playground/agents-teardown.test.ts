@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm'
 import { Context, type Fiber } from 'cordis'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AgentRegistry, type Agent } from '../../playground/providers/agents.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 
 const agentOf = (id: string) => ({ id, session: { id } }) as unknown as Agent
 const [ada, bo] = [agentOf('ada'), agentOf('bo')]

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deferred, promptly } from '../fixtures/promptly.ts'
+import { deferred, promptly } from '../promptly.ts'
 import { boot, expectSound, type Harness } from './fixture.ts'
 
 /** A tool that may not be made twice and counts how often it was. */

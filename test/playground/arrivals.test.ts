@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Context } from 'cordis'
 import type { Agent } from '../../playground/providers/agents.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot, expectSound, type Harness } from './fixture.ts'
 
 /** A provider that asks for agents. */

@@ -11,7 +11,7 @@ import { RollCall } from '../../playground/extras/roll-call.ts'
 import { SessionLog } from '../../playground/providers/session-log.ts'
 import { SessionStore } from '../../playground/providers/sessions.ts'
 import { ToolRuntime } from '../../playground/providers/tools.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { boot, reloaded } from './fixture.ts'
 
 const playground = join(import.meta.dirname, '../../playground')

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { Visitor } from '../../playground/extras/visitor.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot } from './fixture.ts'
 
 const gone = 'agent initiator scope is disposed'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot, expectSound, type Harness } from './fixture.ts'
 
 const turns = async (count: number) => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Agent } from '../../playground/providers/agents.ts'
-import { deferred, promptly } from '../fixtures/promptly.ts'
+import { deferred, promptly } from '../promptly.ts'
 import { boot, expectSound, type Harness } from './fixture.ts'
 
 /** A directory of its own, which `files` tells from others. */

@@ -23,7 +23,7 @@ import type { Cause } from '../../plugin/reload/plan.ts'
 import { finish, openReport } from '../../plugin/reload/report.ts'
 import type { Running } from '../../plugin/reload/running.ts'
 import { Steps } from '../../plugin/reload/steps.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const providers = {
   'session-log': SessionLog,

@@ -8,7 +8,7 @@ import { build } from 'vite'
 import { expect, onTestFinished, test } from 'vitest'
 import harness, { type HarnessConfig } from '../../playground/harness.ts'
 import type { SessionEvent } from '../../playground/providers/sessions.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { answers, expectSound } from './fixture.ts'
 
 const root = join(import.meta.dirname, '../..')

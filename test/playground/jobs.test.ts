@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot, type Harness, type ProviderName } from './fixture.ts'
 
 /** Starts a job that ends when the test says so. */

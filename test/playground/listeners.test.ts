@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Context, Events } from 'cordis'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot, expectSound, type Harness } from './fixture.ts'
 
 /** What nobody handles in the course of a test. */

@@ -11,7 +11,7 @@ import type { SessionEvent } from '../../playground/providers/sessions.ts'
 import type { Api } from '../../plugin/index.ts'
 import { openPage } from '../fixtures/browser.ts'
 import { Copy } from '../fixtures/dev-server.ts'
-import { turn } from '../fixtures/promptly.ts'
+import { turn } from '../promptly.ts'
 import { harnessOf } from '../../plugin/vite/api.ts'
 import { anyPort } from '../fixtures/port.ts'
 

@@ -3,7 +3,7 @@ import type { Context } from 'cordis'
 import type { BrowserPage, HarnessHmr } from '../../plugin/index.ts'
 import { expect, test } from 'vitest'
 import { Page } from '../../playground/extras/page.ts'
-import { deferred, promptly } from '../fixtures/promptly.ts'
+import { deferred, promptly } from '../promptly.ts'
 import { answers, boot, type Harness } from './fixture.ts'
 
 /** A page whose requests go straight to the harness. */

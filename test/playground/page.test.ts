@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { noBrowser, openPage } from '../fixtures/browser.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { Playground } from './page-fixture.ts'
 
 describe.skipIf(noBrowser)(`the playground's page ${noBrowser}`, { timeout: 90_000 }, () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Tool } from '../../playground/providers/tools.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { answers, boot, expectSound, type Harness, reloaded } from './fixture.ts'
 
 async function offer(harness: Harness, tool: Partial<Tool> & Pick<Tool, 'name' | 'execute'>): Promise<void> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Tool } from '../../playground/providers/tools.ts'
-import { alive } from '../fixtures/gc.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { alive } from '../gc.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { answers, boot, expectSound, providerNames, type Harness } from './fixture.ts'
 
 /** A tool that ends when the test says so, and does not care for signals. */

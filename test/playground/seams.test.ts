@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readScript } from '../../playground/providers/llm/script.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { boot } from './fixture.ts'
 
 describe('ctx.agentExecution', () => {

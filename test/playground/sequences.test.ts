@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { test } from 'vitest'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { action, ending } from './sequence-actions.ts'
 import { expectOneEndEach, Sequence } from './sequences.ts'
 

@@ -3,7 +3,7 @@ import type { Context, Events } from 'cordis'
 import { expect } from 'vitest'
 import type { Agent } from '../../playground/providers/agents.ts'
 import type { SessionEvent } from '../../playground/providers/sessions.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 import { Harness, providerNames, type ProviderName } from './fixture.ts'
 import { type Action, ids } from './sequence-actions.ts'
 

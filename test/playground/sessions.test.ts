@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { answers, boot, expectSound, type Harness, type ProviderName } from './fixture.ts'
 
 const loopless: ProviderName[] = ['basic-tools', 'job-tools', 'agent-execution', 'transport', 'agent-loop']

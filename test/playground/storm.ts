@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { SCOPE_SLOT, type BoundaryScope } from '../../plugin/scope.ts'
 import type { Agent, AgentRegistry } from '../../playground/providers/agents.ts'
 import type { SessionEvent } from '../../playground/providers/sessions.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 import { expectSound, Harness, providerNames, type ProviderName, reloaded } from './fixture.ts'
 
 const ids = ['ada', 'bo', 'cy', 'di', 'ed']

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { consoleLog } from '../../playground/extras/console-log.ts'
 import type { HostRequest } from '../../playground/providers/transport.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 import { boot, type Harness } from './fixture.ts'
 
 const HEADER = 'X-Harness-Session-Id'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createApp, gate, seq } from '../fixtures/app.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const files = {
   'harness.ts': composing('./agents.ts', './tools.ts'),

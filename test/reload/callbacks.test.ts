@@ -5,7 +5,7 @@ import { type App, createApp } from '../fixtures/app.ts'
 import { noBrowser, openPage } from '../fixtures/browser.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
 import { connect, pageOf } from '../fixtures/page-fixture.ts'
-import { turn } from '../fixtures/promptly.ts'
+import { turn } from '../promptly.ts'
 
 const no = `throw new Error('no')`
 const later = `await null; ${no}`

@@ -16,7 +16,7 @@ import {
   World
 } from '../fixtures/faults-world.ts'
 import { harnessOf } from '../../plugin/vite/api.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const PROVIDERS = 12
 const LEAVES = 3

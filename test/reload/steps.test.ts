@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { type App, createApp, createFolder, gate, seq } from '../fixtures/app.ts'
 import { bump, composing, reportsUntil, service } from '../fixtures/field-fixture.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 
 const files = {
   'harness.ts': composing('./agents.ts', './tools.ts', './sibling.ts'),

@@ -6,7 +6,7 @@ import { type Callback, CALLBACKS } from '../../plugin/guard/contain.ts'
 import type { ReloadReport } from '../../plugin/index.ts'
 import { type App, createApp, gate, seq } from '../fixtures/app.ts'
 import { bump, composing, service } from '../fixtures/field-fixture.ts'
-import { promptly, turn } from '../fixtures/promptly.ts'
+import { promptly, turn } from '../promptly.ts'
 
 const files = {
   'harness.ts': composing('./agents.ts', './tools.ts'),

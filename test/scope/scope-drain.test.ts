@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { BoundaryScope, SCOPE_SLOT } from '../../plugin/scope.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { countHooks, held, open, scopeOf } from '../fixtures/scope-fixture.ts'
 
 describe('close()', () => {

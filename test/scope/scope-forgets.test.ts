@@ -1,8 +1,8 @@
 import { createHook } from 'node:async_hooks'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { BoundaryScope } from '../../plugin/scope.ts'
-import { alive } from '../fixtures/gc.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { alive } from '../gc.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 
 const SECOND = 1000
 const { setTimeout: later } = globalThis

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { BoundaryScope } from '../../plugin/scope.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { countHooks, held, open, scopeOf } from '../fixtures/scope-fixture.ts'
 
 describe("a disposal that is started in a boundary's own chain", () => {

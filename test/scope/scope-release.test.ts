@@ -8,8 +8,8 @@ import { promisify } from 'node:util'
 import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { BoundaryScope, SCOPE_SLOT } from '../../plugin/scope.ts'
-import { alive } from '../fixtures/gc.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { alive } from '../gc.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 
 const slots = globalThis as Record<symbol, unknown>
 const legacy = '_enable' in AsyncLocalStorage.prototype

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm'
 import * as fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { assertTells, isPending, type PromiseState, stateOf, statesOf } from '../../plugin/context/promise-state.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { countHooks, scopeOf } from '../fixtures/scope-fixture.ts'
 
 const ran: string[] = []

@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { BoundaryScope, SCOPE_SLOT } from '../../plugin/scope.ts'
-import { deferred, promptly, turn } from '../fixtures/promptly.ts'
+import { deferred, promptly, turn } from '../promptly.ts'
 import { held, open, scopeOf } from '../fixtures/scope-fixture.ts'
 
 type Executor = (resolve: (value: unknown) => void, reject: (reason: unknown) => void) => void

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createFolder } from '../fixtures/app.ts'
 import { agents, config, files, Project } from '../fixtures/field-project.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 const later = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
 

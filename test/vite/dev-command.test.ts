@@ -11,7 +11,7 @@ import {
   recorded,
   report
 } from '../fixtures/probe.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 import { anyPort } from '../fixtures/port.ts'
 
 describe('the dev command', () => {

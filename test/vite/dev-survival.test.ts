@@ -11,7 +11,7 @@ import {
   recorded,
   report
 } from '../fixtures/probe.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 /** A tool that must not be repeated: each call says that it runs, and ends when the test says so or its signal aborts. */
 const HOLD = `

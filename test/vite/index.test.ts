@@ -6,7 +6,7 @@ import type * as Vite from 'vite'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ENVIRONMENT, harnessHmr, type Options } from '../../plugin/index.ts'
 import { createApp, createFolder, seq } from '../fixtures/app.ts'
-import { turn } from '../fixtures/promptly.ts'
+import { turn } from '../promptly.ts'
 import { harnessOf } from '../../plugin/vite/api.ts'
 import { anyPort } from '../fixtures/port.ts'
 

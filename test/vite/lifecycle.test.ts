@@ -6,7 +6,7 @@ import type { HarnessEnvironment } from '../../plugin/vite/lifecycle.ts'
 import { createApp, createFolder, seq } from '../fixtures/app.ts'
 import { agents, Project } from '../fixtures/field-project.ts'
 import { harnessOf } from '../../plugin/vite/api.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 /** Tells when it comes and, a while after it was asked to, that it is gone. */
 const harness = (name: string) => `export default function harness(ctx) {

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { providerLines } from '../../plugin/vite/shortcuts.ts'
 import { type App, createApp, gate } from '../fixtures/app.ts'
 import { bump, files } from '../fixtures/page-fixture.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 /** An app whose server has bound its keys, as Vite's command does in a terminal. */
 async function inTerminal(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { agents, Project } from '../fixtures/field-project.ts'
-import { promptly } from '../fixtures/promptly.ts'
+import { promptly } from '../promptly.ts'
 
 describe.skipIf(process.platform === 'win32')('a signal', () => {
   test.each([
