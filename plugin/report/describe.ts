@@ -88,7 +88,8 @@ function isErrorLike(error: unknown): error is Error {
 
 function firstLine(message: string): string {
   const lines = message.split('\n').map(line => line.replace(/^\[[A-Z_]+\]\s*/, '').trim())
-  const said = lines.filter(line => line !== '')
+  // Without the lines of a code frame, and the file: the location says that.
+  const said = lines.filter(line => line !== '' && !/^(\d+:( |$)|[~^]+$|At file: )/.test(line))
   // "invalid config:", says Cordis, and lists below what is wrong with it.
   return (said[0]?.endsWith(':') ? said.join(' ') : said[0]) ?? message
 }
