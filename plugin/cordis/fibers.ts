@@ -164,6 +164,11 @@ export class Fibers {
     return [fiber, ...values.filter(isReference)]
   }
 
+  /** The same, held weakly. */
+  refs(fiber: Fiber): WeakRef<object>[] {
+    return this.objects(fiber).map(object => new WeakRef(object))
+  }
+
   /** Tells the harness of an event; what a listener throws is Cordis' to log. */
   emit(event: string, payload: unknown): void {
     try {

@@ -1,6 +1,7 @@
 /** Who provides: from a module to its live instances, its generation and its name. The one place to ask. */
 import { basename, extname } from 'node:path'
 import type { Host } from '../modules/host.ts'
+import type { Fiber } from './cordis.ts'
 import type { Fibers, Instance } from './fibers.ts'
 
 /** A module as a provider. */
@@ -29,9 +30,17 @@ export class Providers {
   of(module: string): Provider {
     const exports = this.#host.exports(module)
     const instances = this.#fibers.instances(module, exports && this.#host.ownExports(module))
-    const [first] = instances
-    const name = (first && this.#fibers.nameOf(first.fiber)) || basename(module, extname(module))
-    return { module, name, generation: this.#host.version(exports), instances }
+    return {
+      module,
+      name: this.nameOf(module, instances[0]?.fiber),
+      generation: this.#host.version(exports),
+      instances
+    }
+  }
+
+  /** What a module is called, and one of its fibers if there is one. */
+  nameOf(module: string, fiber: Fiber | undefined): string {
+    return (fiber && this.#fibers.nameOf(fiber)) || basename(module, extname(module))
   }
 
   /** The modules that have instances now, in the order of the composition; the cost grows with the fibers, not with the modules. */

@@ -86,9 +86,7 @@ export class Harness {
     this.#missing = new Missing(env.config.root)
     this.listen(this.history.notes)
     this.visitors = new Visitors(socket, env.config.server, options.remote)
-    this.#browsers = new BrowserChannel(socket, this.visitors, error =>
-      this.#tell('error', describeError(error, 'run'))
-    )
+    this.#browsers = new BrowserChannel(socket, this.visitors, error => this.report(error))
   }
 
   /**
@@ -331,7 +329,7 @@ export class Harness {
         ;(listener[event] as ((...args: unknown[]) => void) | undefined)?.(...said)
       } catch (error) {
         // Who listens to what must not decide what is done next; the next one may show it.
-        if (event !== 'error') this.#tell('error', describeError(error, 'run'))
+        if (event !== 'error') this.report(error)
       }
     }
   }
@@ -340,7 +338,7 @@ export class Harness {
     // Outside of every context: a reload in that of who asked for it would be let go by what it drains itself.
     const work = outside(() => this.#work.then(task))
     // What goes wrong here is our own fault, and no reason to leave the saves that follow unheard.
-    return (this.#work = work.catch((error: unknown) => this.#tell('error', describeError(error, 'run'))))
+    return (this.#work = work.catch((error: unknown) => this.report(error)))
   }
 
   async #boot(): Promise<void> {

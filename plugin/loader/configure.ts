@@ -6,15 +6,14 @@ import type { Retired } from '../audit/audit.ts'
 import { describeError } from '../report/describe.ts'
 import { reason, type ReloadReport } from '../report/report.ts'
 import { type Change, changeOf } from '../reload/change.ts'
-import { close } from '../reload/close.ts'
+import { close, goneOrLeft } from '../reload/close.ts'
 import { disable } from '../reload/disable.ts'
 import { drain } from '../reload/drain.ts'
 import type { Cause } from '../reload/plan.ts'
 import { finish, openReport, providerReports } from '../reload/report.ts'
 import type { Meanwhile } from '../reload/running.ts'
 import { Steps } from '../reload/steps.ts'
-import { audit, retire } from '../reload/targets.ts'
-import { within } from '../guard/within.ts'
+import { audit, retire, serveAgain } from '../reload/targets.ts'
 import { type Edits, editsOf, rowReports } from './edits.ts'
 import { type GoingRows, goingOfRows } from './going.ts'
 import { installRows, restoreRows } from './install.ts'
@@ -107,13 +106,11 @@ async function rollBack(
   running: RunningRows,
   steps: Steps
 ): Promise<void> {
-  const { fibers, limits, stopped } = running
   await steps.try(async () => steps.failed(await change.staged.revert()))
-  if (stopped.aborted) return
-  if (!(await within(limits.deadline, change.closing!.gone, stopped)))
-    void change.closing!.gone.then(fibers.evict(new Set(change.closing!.going)))
+  if (running.stopped.aborted) return
+  await goneOrLeft(change.closing!, running)
   await steps.try(async () => steps.failed(await restoreRows(edits, going, running)))
-  for (const generation of change.retired) Object.assign(generation, { storages: [], serves: true })
+  serveAgain(change.retired)
 }
 
 /** Forgets what was loaded for rows that do not run after all. */

@@ -1,11 +1,10 @@
 /** What a save of configuration files takes down. */
-import { basename, extname } from 'node:path'
 import type { Fiber } from '../cordis/cordis.ts'
-import { type Fibers, isActive, isPlace, isWithin } from '../cordis/fibers.ts'
+import { isActive, isWithin } from '../cordis/fibers.ts'
 import { type Entry, fiberOf } from '../cordis/loader.ts'
-import { type Going, type Target, targetsOf } from '../reload/targets.ts'
+import { type Going, objectsOf, type Target, targetsOf } from '../reload/targets.ts'
 import type { Edits } from './edits.ts'
-import type { Rows, RunningRows } from './rows.ts'
+import type { RunningRows } from './rows.ts'
 
 /** What goes, and what of it is ours to forget. */
 export interface GoingRows extends Going {
@@ -17,7 +16,7 @@ export interface GoingRows extends Going {
 
 /** Finds what goes: rows that end, and those that begin again with another config. */
 export function goingOfRows({ edits }: Edits, running: RunningRows): GoingRows {
-  const { fibers, providers, rows } = running
+  const { fibers, providers } = running
   const entries = edits.flatMap(({ entry, isLive }) => (entry && !isLive ? [entry] : []))
   const roots = new Set(entries.flatMap(entry => aliveOf(entry) ?? []))
   const modules = forgettable(edits, running)
@@ -27,12 +26,18 @@ export function goingOfRows({ edits }: Edits, running: RunningRows): GoingRows {
   ).flatMap((target): Target[] => {
     const instances = target.instances.filter(({ fiber }) => isWithin(fiber, roots))
     if (instances.length === 0) return []
-    const objects = instances.filter(({ fiber }) => !isPlace(fiber)).map(({ fiber }) => weak(fiber, fibers))
     // The scopes of a module that goes on serve its other instances, and the next.
-    return [{ ...target, instances, objects, scopes: modules.has(target.module) ? target.scopes : [] }]
+    return [
+      {
+        ...target,
+        instances,
+        objects: objectsOf(instances, fibers),
+        scopes: modules.has(target.module) ? target.scopes : []
+      }
+    ]
   })
   const known = new Set(own.flatMap(({ instances }) => instances.map(({ fiber }) => fiber)))
-  const others = entries.flatMap(entry => foreignOf(entry, known, fibers, rows))
+  const others = entries.flatMap(entry => foreignOf(entry, known, running))
   own.sort((a, b) => Number(modules.has(b.module)) - Number(modules.has(a.module)))
   const targets = [...own, ...others]
   const instances = targets.flatMap(target => target.instances)
@@ -60,20 +65,16 @@ function forgettable(edits: Edits['edits'], { host, rows }: RunningRows): Set<st
 }
 
 /** A row whose module Node has loaded: it is not one of our generations, and is told of all the same. */
-function foreignOf(entry: Entry, known: ReadonlySet<Fiber>, fibers: Fibers, rows: Rows): Target[] {
+function foreignOf(entry: Entry, known: ReadonlySet<Fiber>, { fibers, providers, rows }: RunningRows): Target[] {
   const fiber = aliveOf(entry)
   if (!fiber || known.has(fiber)) return []
   const module = rows.moduleOf(entry) ?? entry.options.name
   const instance = { module, fiber, plugin: fiber.runtime?.callback, exported: 'default', entry }
-  const name = fibers.nameOf(fiber) || basename(module, extname(module))
-  return [{ module, name, generation: 1, instances: [instance], scopes: [], objects: [weak(fiber, fibers)] }]
+  const name = providers.nameOf(module, fiber)
+  return [{ module, name, generation: 1, instances: [instance], scopes: [], objects: [fibers.refs(fiber)] }]
 }
 
 function aliveOf(entry: Entry): Fiber | undefined {
   const fiber = fiberOf(entry)
   return fiber && fiber.uid !== null ? fiber : undefined
-}
-
-function weak(fiber: Fiber, fibers: Fibers): WeakRef<object>[] {
-  return fibers.objects(fiber).map(object => new WeakRef(object))
 }

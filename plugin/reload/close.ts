@@ -56,6 +56,16 @@ function drains(scopes: BoundaryScope<never>[]): Closing['drained'] {
   return drained
 }
 
+/** Waits for the old instances; those that have not ended in time are left behind. */
+export async function goneOrLeft(closing: Closing, { fibers, limits, stopped }: Running): Promise<void> {
+  if (!(await within(limits.deadline, closing.gone, stopped))) leaveBehind(closing, fibers)
+}
+
+/** Takes the services of those that have not ended, so that successors can provide them. */
+export function leaveBehind({ gone, going }: Closing, fibers: Fibers): void {
+  void gone.then(fibers.evict(new Set(going)))
+}
+
 /** Emits an event and waits for its handlers; resolves with what they threw, by the event's name. */
 export async function tell(
   { root }: Fibers,

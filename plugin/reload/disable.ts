@@ -1,5 +1,6 @@
 /** Disable: what the old generations have forgotten to end, and what became of their boundaries. */
 import type { Change, Closing } from './change.ts'
+import { leaveBehind } from './close.ts'
 import { isUnloading, isWithin } from '../cordis/fibers.ts'
 import { disableStorages } from '../audit/disabling.ts'
 import type { ProviderReport } from '../report/report.ts'
@@ -29,7 +30,7 @@ export async function disable(change: Change, running: Running, steps: Steps): P
   if (!isDrained) {
     const late = [...going.dependents].filter(isUnloading)
     for (const { name } of late) report.failures.push(`dependent "${name}" has not ended`)
-    void closing.gone.then(fibers.evict(new Set(closing.going)))
+    leaveBehind(closing, fibers)
   }
   steps.failed(await fibers.clearLeftovers(going.dependents, limits.deadline, stopped))
 }

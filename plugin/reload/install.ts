@@ -103,7 +103,7 @@ async function installOne({ instance, plugin }: Replacement, comeback: Comeback,
   try {
     fiber = fibers.succeed(instance, plugin)
     if (!fiber) return { instance, fiber, failure: undefined }
-    const objects = () => created.set(instance.module, [...(created.get(instance.module) ?? []), weak(fiber!, fibers)])
+    const objects = () => created.set(instance.module, [...(created.get(instance.module) ?? []), fibers.refs(fiber!)])
     const isReady = await within(deadline, fiber.await(), signal).finally(objects)
     if (isReady) return { instance, fiber, failure: undefined }
     const why = signal?.aborted ? 'the harness stops' : `it has not become active within ${deadline} ms`
@@ -116,10 +116,6 @@ async function installOne({ instance, plugin }: Replacement, comeback: Comeback,
 /** One that ran before, or would have but for a reload that failed. */
 function hasToRun({ fiber }: Instance, active: ReadonlySet<Fiber>): boolean {
   return active.has(fiber) || isPlace(fiber)
-}
-
-function weak(fiber: Fiber, fibers: Fibers): WeakRef<object>[] {
-  return fibers.objects(fiber).map(object => new WeakRef(object))
 }
 
 function isBack({ instance, failure }: Installed, { module }: Instance): boolean {

@@ -1,5 +1,6 @@
 /** The old versions, in place again. What the new ones created goes the way of every retired generation. */
 import type { Change, Replacement } from './change.ts'
+import { goneOrLeft } from './close.ts'
 import { disableStorages } from '../audit/disabling.ts'
 import { successor } from '../cordis/fibers.ts'
 import type { Stage } from '../modules/host.ts'
@@ -7,24 +8,21 @@ import { restore } from './install.ts'
 import type { Running } from './running.ts'
 import { handOver } from '../audit/shared.ts'
 import type { Steps } from './steps.ts'
-import { retire } from './targets.ts'
-import { within } from '../guard/within.ts'
+import { retire, serveAgain } from './targets.ts'
 
 /**
  * Undoes a change, each instance by itself. Never throws: what does not come back is a failure of the report, and its place
  * is kept for the next version.
  */
 export async function rollBack(change: Change, running: Running, steps: Steps): Promise<void> {
-  const { fibers, limits, stopped } = running
+  const { stopped } = running
   const { staged, going, closing, plan } = change
   await steps.try(() => retireNew(change, running, steps))
   await steps.try(async () => steps.failed(await staged.revert()))
   // Nothing was taken down; or what came back now would have to go at once.
   if (!closing || stopped.aborted) return
   // The step that threw may have been one before the drain.
-  if (!(await within(limits.deadline, closing.gone, stopped))) {
-    await steps.try(() => void closing.gone.then(fibers.evict(new Set(closing.going))))
-  }
+  await steps.try(() => goneOrLeft(closing, running))
   const again = await steps.try(() => evaluateAgain(change, running))
   const replacements = going.instances
     .filter(({ fiber }) => fiber.uid === null)
@@ -35,8 +33,8 @@ export async function rollBack(change: Change, running: Running, steps: Steps): 
     // Who has not ended in time may be what stands in the way.
     if (vacant.length > 0 && closing.going.size > 0) void closing.gone.then(() => running.onFree([...plan.modules]))
   })
-  // The old code serves again, in new instances; unless it was evaluated again, its storages are theirs.
-  if (!again) for (const generation of change.retired) Object.assign(generation, { storages: [], serves: true })
+  // Unless it was evaluated again.
+  if (!again) serveAgain(change.retired)
 }
 
 /** What the new versions have created has to be gone too. */

@@ -24,12 +24,13 @@ export function targetsOf(modules: Iterable<string>, { providers, fibers, ledger
     const provider = providers.of(module)
     const storages = ledger.entriesOf(provider)
     if (provider.instances.length === 0 && storages.length === 0) return []
-    // Of those that are vacant nothing is there: it was audited when they became so.
-    const objects = provider.instances
-      .filter(({ fiber }) => !isPlace(fiber))
-      .map(({ fiber }) => fibers.objects(fiber).map(object => new WeakRef(object)))
-    return [{ ...provider, scopes: scopesOf(storages), objects }]
+    return [{ ...provider, scopes: scopesOf(storages), objects: objectsOf(provider.instances, fibers) }]
   })
+}
+
+/** What has to be gone of instances. Of those that are vacant nothing is there: it was audited when they became so. */
+export function objectsOf(instances: Instance[], fibers: Fibers): WeakRef<object>[][] {
+  return instances.filter(({ fiber }) => !isPlace(fiber)).map(({ fiber }) => fibers.refs(fiber))
 }
 
 /** What a plan takes down. */
@@ -119,6 +120,11 @@ function disableLate(retired: Retired, running: Running): void {
     leaveShared(retired, running)
     retired.forgotten.push(...placesOf(disableStorages(retired.storages).forgotten))
   })
+}
+
+/** The old code serves again, in new instances, and its storages are theirs. */
+export function serveAgain(retired: Retired[]): void {
+  for (const generation of retired) Object.assign(generation, { storages: [], serves: true })
 }
 
 function placesOf(entries: LedgerEntry[]): Location[] {
