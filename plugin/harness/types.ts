@@ -1,8 +1,7 @@
 /** What a harness is made of, and whom it tells. */
 import type { Limits } from '../reload/running.ts'
 import type { LateError } from '../leaks/leftovers.ts'
-import type { Progress, SlowDrain } from '../report/events.ts'
-import type { AuditReport } from '../report/report.ts'
+import type { HarnessEvents } from '../report/events.ts'
 
 /** What a harness is made of. */
 export interface HarnessOptions extends Limits {
@@ -23,12 +22,7 @@ export interface HarnessOptions extends Limits {
 }
 
 /** What a running harness tells. */
-export interface HarnessListener {
-  audit(report: AuditReport): void
-  /** An audit waits for a quiet moment, since the heap has so many megabytes. */
-  auditWaits(megabytes: number): void
-  slow(drain: SlowDrain): void
-  step(progress: Progress): void
+export interface HarnessListener extends Pick<HarnessEvents, 'audit' | 'auditWaits' | 'slow' | 'step' | 'note'> {
   /** An error that Cordis logged, and whether nobody but us would show it. */
   error(error: unknown, unseen: boolean): void
   /** An error that nobody has caught, of a retired version, or while a reload takes things down and up. */
@@ -39,8 +33,6 @@ export interface HarnessListener {
   unresolved(path: string): void
   /** Resolves when no reload runs. */
   idle(): Promise<void>
-  /** Something is worth a line. */
-  note(message: string): void
   /** Modules have to be replaced although their code is the same. */
   invalidate(ids: string[]): void
 }
