@@ -107,19 +107,51 @@ const PROJECT = {
     export const value: number | undefined = scope.current()`
 }
 
-/** Runs a command; resolves with what it printed. @throws when it fails. */
-function run(node, args, cwd, { expected = 0 } = {}) {
-  return new Promise((resolve, reject) => {
-    const env = { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` }
-    const child = spawn(node, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
-    let text = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (text += chunk))
-    child.on('error', reject)
-    child.on('close', code => {
-      if (code === expected) resolve(text)
-      else reject(new Error(`${args.join(' ')}: exit code ${code}\n${text}`))
-    })
+/** No command here takes longer, in ms. */
+const LIMIT = 240_000
+
+/**
+ * Starts a command whose text is read by this script: without the colors that a CI server asks for. It is killed at the limit.
+ * `ended` resolves with its exit code, `shows` when it has printed something; `shows` rejects when it ends before.
+ */
+function start(node, args, cwd) {
+  const { CI: _, FORCE_COLOR: __, ...inherited } = process.env
+  const env = { ...inherited, NO_COLOR: '1', PATH: `${dirname(node)}${delimiter}${process.env.PATH}` }
+  const child = spawn(node, args, {
+    cwd,
+    env,
+    timeout: LIMIT,
+    killSignal: 'SIGKILL',
+    stdio: ['ignore', 'pipe', 'pipe']
   })
+  const looks = new Set()
+  const started = { child, text: '' }
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', chunk => {
+      started.text += chunk
+      for (const look of looks) look()
+    })
+  }
+  started.ended = new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code, signal) => resolve(signal ?? code))
+  })
+  started.shows = pattern =>
+    new Promise((resolve, reject) => {
+      looks.add(() => pattern.test(started.text) && resolve())
+      void started.ended.then(code =>
+        reject(new Error(`${args[0]} ended (${code}), without ${pattern}\n${started.text}`))
+      )
+    })
+  return started
+}
+
+/** Runs a command; resolves with what it printed. @throws when it fails. */
+async function run(node, args, cwd, { expected = 0 } = {}) {
+  const started = start(node, args, cwd)
+  const code = await started.ended
+  if (code === expected) return started.text
+  throw new Error(`${args.join(' ')}: ended with ${code}\n${started.text}`)
 }
 
 const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
@@ -174,17 +206,9 @@ async function use(app, node) {
   const cli = (...args) => [bin('harness-hmr', 'dist/cli.js'), ...args]
   const ask = async (cwd, expected) => JSON.parse(await run(node, cli('last', '--wait'), join(app, cwd), { expected }))
   const edit = (file, change) => writeFileSync(join(app, file), change(readFileSync(join(app, file), 'utf8')))
-  const vite = spawn(node, [bin('vite', 'bin/vite.js'), '--host', '127.0.0.1'], {
-    cwd: app,
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  const exited = new Promise(resolve => vite.on('close', resolve))
+  const vite = start(node, [bin('vite', 'bin/vite.js'), '--host', '127.0.0.1'], app)
   try {
-    let printed = ''
-    await new Promise((resolve, reject) => {
-      vite.stdout.on('data', chunk => /ready\D+2 providers/.test((printed += chunk)) && resolve())
-      void exited.then(code => reject(new Error(`vite ended: ${code}\n${printed}`)))
-    })
+    await vite.shows(/ready\D+2 providers/)
     for (const [file, name] of [
       ['app/providers/agents.ts', 'agents'],
       ['packages/greeter/index.js', 'greeter']
@@ -198,9 +222,9 @@ async function use(app, node) {
     edit('app/providers/agents.ts', source => source.replace('\nconst = 1', ''))
     assert.equal((await ask('.', 0)).live, true)
   } finally {
-    vite.kill('SIGINT')
+    vite.child.kill('SIGINT')
   }
-  await exited
+  assert.equal(await vite.ended, 130)
   const soaked = JSON.parse(
     await run(node, cli('soak', '--reload', 'app/providers/agents.ts', '--times', '3', '--json'), app)
   )

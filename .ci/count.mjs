@@ -12,5 +12,6 @@ for (const file of files.filter(name => !name.includes('*'))) {
   skipped += report.numPendingTests + report.numTodoTests
   if (!report.success && report.numFailedTests === 0) failed++
 }
+if (failed === 0 && process.env.SOMETHING_FAILED) failed = 1
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`)
 process.exit(failed > 0 || passed === 0 ? 1 : 0)
