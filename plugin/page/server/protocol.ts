@@ -134,9 +134,6 @@ export type Command =
   | { do: 'abandon' }
   | { do: 'settle' }
 
-/** A command with the number that its answer has too. */
-export type NumberedCommand = Command & { id: number }
-
 /** What became of a command: a sentence, or why it could not be done. */
 export interface Answer {
   id: number
