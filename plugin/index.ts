@@ -16,14 +16,19 @@ export type { Options } from './options.ts'
 export type { HarnessHmr, HarnessHmrEvents, RunningProvider, Status, Ticket } from './harness/service.ts'
 export type {
   AuditReport,
+  Count,
   Outcome,
   ProviderReport,
+  Reason,
   ReloadReport,
   ReportError,
+  Retainer,
+  RowReport,
+  SharedStorage,
   Step,
   WhyReport
 } from './report/report.ts'
-export type { HarnessEvents, Progress, SlowDrain } from './report/events.ts'
+export type { HarnessEvents, Progress, SlowDrain, Waiting } from './report/events.ts'
 export type { Location } from './report/script.ts'
 
 export { ENVIRONMENT }
