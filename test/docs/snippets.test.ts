@@ -23,6 +23,7 @@ const [config = '', harness = '', parking = '', scope = '', leak = '', ...rest] 
 const [leakTest = '', edit = '', matcher = ''] = blocks('docs/testing.md')
 const [yml = ''] = blocks('docs/cordis-yml.md')
 const [inside = ''] = blocks('docs/reload.md')
+const [timer = ''] = blocks('docs/leaks.md')
 const [parkingTypes, parkingCode] = split(parking, 'ctx.on(')
 const [scopeImport, scopeCode] = split(scope, 'const initiators')
 
@@ -48,8 +49,10 @@ const PROJECT = {
       async park(_: { signal: AbortSignal }) { (globalThis as { parked?: number }).parked = 1 }
     }
     export const inject = ['agents']
+    const poll = () => {}
     export default function agentLoop(ctx: Context) {
       ${parkingCode}
+      ${timer}
     }`,
   'test/leak.test.ts': leakTest,
   'test/readme.test.ts': `
@@ -97,7 +100,7 @@ test('every block of TypeScript in README and docs is one that these tests know'
   const pages = readdirSync(join(repository, 'docs')).filter(name => name.endsWith('.md'))
   const counts = Object.fromEntries(pages.map(name => [name, blocks(`docs/${name}`).length]).filter(([, n]) => n !== 0))
   // Those of dsh.md need packages that the example installs: `npm run test:dsh` runs them.
-  expect(counts).toEqual({ 'cordis-yml.md': 1, 'dsh.md': 2, 'reload.md': 1, 'testing.md': 3 })
+  expect(counts).toEqual({ 'cordis-yml.md': 1, 'dsh.md': 2, 'leaks.md': 1, 'reload.md': 1, 'testing.md': 3 })
   expect(rest).toEqual([])
 })
 
