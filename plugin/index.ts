@@ -23,7 +23,7 @@ export type {
   Step,
   WhyReport
 } from './report/report.ts'
-export type { HarnessEvents, Progress, SlowDrain } from './report/events.ts'
+export type { HarnessEvents, Progress, Waits } from './report/events.ts'
 export type { Location } from './report/script.ts'
 
 export { ENVIRONMENT }

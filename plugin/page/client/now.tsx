@@ -1,16 +1,12 @@
-/** The reload that runs, step by step, and what its drain waits for; or the last one. */
+/** The reload that runs, step by step, and who holds it up; or the last one. */
 import type { Progress } from '../../report/events.ts'
 import type { AuditReport, ReloadReport } from '../../report/report.ts'
-import type { FiberNode, Snapshot } from '../server/protocol.ts'
+import type { Snapshot } from '../server/protocol.ts'
 import type { Act } from './state.ts'
-import { BoundaryRows } from './boundaries.tsx'
 import { useNow } from './clock.ts'
-import { duration, plural, shorten, timeOfDay, whole } from './format.ts'
-import { generationKey } from './state.ts'
+import { duration, shorten, timeOfDay } from './format.ts'
 import { outcomeClass, STEPS, totalOf } from './steps.tsx'
-
-/** How many boundaries are listed below a drain; the list of all that are open shows more. */
-const SHOWN = 8
+import { Waiting } from './waiting.tsx'
 
 /** One panel over the whole width. */
 export function Now({ told, ahead, act }: { told: Snapshot; ahead: number; act: Act }) {
@@ -53,65 +49,9 @@ function RunningReload({
         Reloading {who} <span class="dim">{duration(Math.max(0, now - began))}</span>
       </h2>
       <Track current={step} took={Math.max(0, now - since)} />
-      {step === 'drain' && <Drain told={told} progress={progress} now={now} act={act} />}
-      {step === 'close' && <p class="dim">Drivers may park before the old version is closed.</p>}
+      <Waiting told={told} progress={progress} now={now} act={act} />
     </>
   )
-}
-
-/** The growing bar of a drain: what it waits for, when that is called slow, and when the reload goes on without it. */
-function Drain({ told, progress, now, act }: { told: Snapshot; progress: Progress; now: number; act: Act }) {
-  const { warnAfter, deadline } = told.limits
-  const took = Math.max(0, now - progress.since)
-  const room = deadline ?? Math.max(took * 1.5, 10_000)
-  const going = new Set(progress.providers.map(generationKey))
-  const waits = told.boundaries.oldest.filter(boundary => going.has(generationKey(boundary)))
-  const open = told.storages
-    .filter(group => going.has(generationKey(group)))
-    .reduce((sum, group) => sum + group.open, 0)
-  const unloading = namesIn(told.fibers, 'unloading')
-  const isSlow = warnAfter !== null && took > warnAfter
-  return (
-    <div class="drain">
-      <div class="drain-head">
-        <div
-          class={`growing ${isSlow ? 'slow' : ''}`}
-          role="progressbar"
-          aria-label="The drain, and its deadline"
-          aria-valuemin={0}
-          aria-valuemax={Math.round(room / 1000)}
-          aria-valuenow={Math.round(took / 1000)}
-          aria-valuetext={`${duration(took)}${deadline === null ? '' : ` of ${duration(deadline)}`}`}
-        >
-          <span class="growing-inside" style={{ width: `${Math.min(100, (took / room) * 100)}%` }} />
-          {warnAfter !== null && warnAfter < room && (
-            <span
-              class="tick"
-              style={{ left: `${(warnAfter / room) * 100}%` }}
-              title={`slow after ${duration(warnAfter)}`}
-            />
-          )}
-        </div>
-        <span class="drain-limit dim">
-          {deadline === null ? 'waits forever' : `goes on after ${duration(deadline)}`}
-        </span>
-        <button type="button" class="button warn" onClick={() => act({ do: 'abandon' })}>
-          Abandon the drain
-        </button>
-      </div>
-      <WaitsFor open={open} unloading={unloading} />
-      <BoundaryRows boundaries={waits.slice(0, SHOWN)} now={now} root={told.root} isAwaited />
-      {open > SHOWN && <p class="dim">and {whole(open - Math.min(SHOWN, waits.length))} more</p>}
-    </div>
-  )
-}
-
-function WaitsFor({ open, unloading }: { open: number; unloading: string[] }) {
-  const what = [
-    open > 0 ? plural(open, 'open boundary') : '',
-    unloading.length > 0 ? `the disposers of ${unloading.slice(0, 6).join(', ')}` : ''
-  ].filter(Boolean)
-  return <p class="waits">waits for {what.join(' and ') || 'the last disposer'}</p>
 }
 
 function Last({ report, told }: { report: ReloadReport; told: Snapshot }) {
@@ -175,11 +115,4 @@ function worst(verdicts: AuditReport[]): AuditReport['outcome'] {
   for (const outcome of ['retained', 'pending'] as const)
     if (verdicts.some(verdict => verdict.outcome === outcome)) return outcome
   return 'collected'
-}
-
-function namesIn(nodes: FiberNode[], state: keyof FiberNode['states']): string[] {
-  return nodes.flatMap(node => {
-    const n = node.states[state] ?? 0
-    return [...(n > 1 ? [`${node.name} ×${whole(n)}`] : n === 1 ? [node.name] : []), ...namesIn(node.children, state)]
-  })
 }
