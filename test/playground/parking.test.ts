@@ -49,7 +49,7 @@ describe('before a reload that concerns the loop', () => {
     await offer(harness, { name: 'gate', execute: () => gate.promise })
     for (const id of ['ada', 'bo']) await harness.root.agents.create({ id })
     const called = harness.recorded('ada', 'call')
-    void harness.root.agents.get('ada')!.prompt('use gate').answer()
+    const answer = harness.root.agents.get('ada')!.prompt('use gate').answer()
     await called
     const waiting = new Set<string>()
     const waitsFor = (driver: string, parked: Promise<unknown>, step?: string) => {
@@ -64,6 +64,7 @@ describe('before a reload that concerns the loop', () => {
     await promptly(parked, 'parking')
     expect([...waiting]).toEqual([])
     await harness.root.parallel('harness-hmr/after-reload', reloaded)
+    expect(await promptly(answer, 'answer')).toContain('done')
   })
 
   test('a tool that goes for a moment is missed by nobody, however long its disposer takes', async () => {
