@@ -20,6 +20,7 @@ const DRIVING = ['agents', 'agentLoop', 'sessions', 'sessionPersistence', 'setti
 /** What agents call within a step, and so whatever contributes to it. */
 const CALLED = ['llm', 'tools', 'systemPrompt', 'attachments', 'codeRuntime', 'approval']
 
+/** What Cordis calls the provider. */
 export const name = 'harness-hmr/dsh'
 
 /** Parks and brings back. It waits for no service, since it has to outlive them all. */

@@ -16,14 +16,20 @@ export type { Options } from './options.ts'
 export type { HarnessHmr, HarnessHmrEvents, RunningProvider, Status, Ticket } from './harness/service.ts'
 export type {
   AuditReport,
+  Count,
   Outcome,
   ProviderReport,
+  Reason,
   ReloadReport,
   ReportError,
+  Retainer,
+  RowReport,
+  SharedStorage,
   Step,
   WhyReport
 } from './report/report.ts'
-export type { HarnessEvents, Progress, Waits } from './report/events.ts'
+export type { AwaitedBoundary, HarnessEvents, Parking, Progress, Unloading, Waiting, Waits } from './report/events.ts'
+export type { WaitsFor } from './reload/parking.ts'
 export type { Location } from './report/script.ts'
 
 export { ENVIRONMENT }

@@ -40,19 +40,22 @@ export interface Drained {
 /**
  * The slot through which a scope announces itself to a ledger, when one is there. A scope is created rarely and a
  * process-wide slot is the only thing that an external copy of this module and a development server have in common.
+ * @internal
  */
 export const SCOPE_SLOT = Symbol.for('harness-hmr.scope')
 
 /**
  * What the slot holds: told of every scope, with the storage that the scope enters. What it returns is told of every value
  * that a boundary carries, and has to hold it weakly.
+ * @internal
  */
 export type ScopeListener = (
   scope: BoundaryScope<never>,
   storage: AsyncLocalStorage<unknown>
 ) => ((value: unknown) => void) | undefined
 
-type State = 'open' | 'closed' | 'disposed'
+/** Of a {@link BoundaryScope}: `"closed"` takes no new boundaries, `"disposed"` has forgotten every value. */
+export type State = 'open' | 'closed' | 'disposed'
 
 /**
  * Carries a value through an asynchronous operation, and ends: see the RFC on initiating-agent scope, "Decision".

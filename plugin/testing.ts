@@ -8,7 +8,7 @@ import type { HarnessEvents } from './report/events.ts'
 import type { AuditReport, Options, ReloadReport, ReportError, WhyReport } from './index.ts'
 import { formOf, serve, type Served } from './testing/server.ts'
 
-export { matchers } from './testing/matchers.ts'
+export { type Assertion, matchers } from './testing/matchers.ts'
 export type { AuditReport, Options, ReloadReport, ReportError, WhyReport } from './index.ts'
 
 /** Options of {@link createHarness}: those of `harnessHmr()`, and where the project is. */

@@ -43,7 +43,7 @@ export class Sources {
   }
 
   /** Where an import leads. */
-  async resolve(id: string, importer?: string) {
+  async resolve(id: string, importer?: string): ReturnType<DevEnvironment['pluginContainer']['resolveId']> {
     const resolved = await this.#env.pluginContainer.resolveId(id, importer)
     // An alias always leads somewhere, and says so when nothing is there.
     const path = resolved ? resolved.meta?.['vite:alias']?.noResolved && resolved.id : id

@@ -8,7 +8,9 @@ export interface HarnessEvents {
   ready(info: { providers: number; failed: string[]; waiting: Waiting[]; ms: number }): void
   /** It could not boot; the next save tries again. */
   failed(error: ReportError): void
+  /** A reload has ended, whatever its outcome. */
   reload(report: ReloadReport): void
+  /** A retired generation has been judged, or judged again. */
   audit(report: AuditReport): void
   /** An audit waits for a quiet moment, since the heap has so many megabytes. */
   auditWaits(megabytes: number): void
@@ -16,6 +18,7 @@ export interface HarnessEvents {
   slow(waits: Waits): void
   /** A step of a reload begins; its end is the next step, or the report. `waits` says what it waits for at the moment. */
   step(progress: Progress, waits?: () => Waits): void
+  /** A search of the heap has ended. */
   why(report: WhyReport): void
   /** Something is worth a line, and no error. */
   note(message: string): void

@@ -22,16 +22,21 @@ interface Audited {
   why(): Promise<WhyReport[]>
 }
 
+/** What `expect` makes of a matcher. */
+export interface Assertion {
+  /** Whether it holds. */
+  pass: boolean
+  /** What a failed assertion says, negated or not. */
+  message: () => string
+}
+
 /** To be given to `expect.extend()`. */
 export const matchers = {
   /**
    * Passes when every generation that was retired is collected and has left nothing running.
    * @throws when nothing was retired yet, since that would prove nothing.
    */
-  async toHaveReleasedEverything(
-    received: unknown,
-    { why = false }: { why?: boolean } = {}
-  ): Promise<{ pass: boolean; message(): string }> {
+  async toHaveReleasedEverything(received: unknown, { why = false }: { why?: boolean } = {}): Promise<Assertion> {
     if (!isAudited(received)) throw new TypeError('toHaveReleasedEverything: takes what createHarness() resolves with')
     const audits = await received.audit()
     if (audits.length === 0) {

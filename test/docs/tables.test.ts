@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { affected } from '../plugin/reload/affected.ts'
-import { OUTCOMES, REASONS } from '../plugin/report/report.ts'
+import { affected } from '../../plugin/reload/affected.ts'
+import { OUTCOMES, REASONS } from '../../plugin/report/report.ts'
 
 /** The rows of the table under "How a save can end", by column. */
 function rows(): { save: string; outcome: string; step: string }[] {
-  const text = readFileSync(new URL('../docs/reload.md', import.meta.url), 'utf8')
+  const text = readFileSync(new URL('../../docs/reload.md', import.meta.url), 'utf8')
   const table = text
     .slice(text.indexOf('## How a save can end'))
     .split('\n')
@@ -38,7 +38,7 @@ test('it names every reason to restart, in the words of the report', () => {
   expect(restarted.map(({ save }) => save)).toEqual(reasons)
 })
 
-test('it says which step failed, forevery outcome that a failure has', () => {
+test('it says which step failed, for every outcome that a failure has', () => {
   for (const { outcome, step } of rows()) {
     expect([outcome, step]).toEqual([outcome, { kept: 'stage', 'rolled-back': 'install' }[outcome] ?? ''])
   }
