@@ -56,6 +56,7 @@ function RunningReload({
 
 function Last({ report, told }: { report: ReloadReport; told: Snapshot }) {
   const verdicts = told.audits.filter(({ reload }) => reload === report.id)
+  const isAbandoned = report.providers.some(({ abandoned }) => abandoned)
   return (
     <>
       <h2 id="now">
@@ -66,12 +67,12 @@ function Last({ report, told }: { report: ReloadReport; told: Snapshot }) {
             {to === null ? ' removed' : from === to ? '' : ` → ${to}`}
           </span>
         ))}
-        {report.providers.some(({ abandoned }) => abandoned) && <span class="state kept">drain abandoned</span>}{' '}
+        {isAbandoned && <span class="state kept">drain abandoned</span>}{' '}
         <span class="dim">
           {duration(totalOf(report))} · {timeOfDay(report.time)}
         </span>
       </h2>
-      <Track ms={report.ms} failed={report.error?.step} verdicts={verdicts} />
+      <Track ms={report.ms} failed={report.error?.step} left={isAbandoned} verdicts={verdicts} />
       <p class="dim cause">{report.cause.map(file => shorten(file, told.root)).join(', ')}</p>
     </>
   )
@@ -84,20 +85,23 @@ interface TrackOptions {
   /** What each step took. */
   ms?: ReloadReport['ms']
   failed?: string
+  /** Whether the drain was left behind. */
+  left?: boolean
   verdicts?: AuditReport[]
 }
 
 /** The seven steps in a row. */
-function Track({ current, took, ms, failed, verdicts }: TrackOptions) {
+function Track({ current, took, ms, failed, left, verdicts }: TrackOptions) {
   const at = STEPS.findIndex(step => step === current)
   return (
     <ol class="track">
       {STEPS.map((step, i) => {
         const state =
           step === failed ? 'broken' : step === current ? 'current' : i < at || ms?.[step] !== undefined ? 'done' : ''
+        const isLeft = step === 'drain' && left
         const time = step === current ? took : ms?.[step]
         return (
-          <li key={step} class={state} aria-current={step === current ? 'step' : undefined}>
+          <li key={step} class={isLeft ? `${state} left` : state} aria-current={step === current ? 'step' : undefined}>
             <span class="track-name">{step}</span>
             <span class="track-time">{time === undefined ? '' : duration(time)}</span>
           </li>
