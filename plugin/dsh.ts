@@ -64,7 +64,7 @@ class Parking {
     return parked?.agent === agent ? parked : undefined
   }
 
-  async #beforeReload({ services, uses, signal }: BeforeReload): Promise<void> {
+  async #beforeReload({ services, uses, signal, waitsFor }: BeforeReload): Promise<void> {
     const isConcerned =
       services.some(service => DRIVING.includes(service) || this.#called.includes(service)) ||
       uses.some(service => this.#called.includes(service))
@@ -75,6 +75,7 @@ class Parking {
     for (const agent of agents) this.#arrivals.set(agent, deferred())
     const over = new Promise<void>(resolve => signal.addEventListener('abort', () => resolve(), { once: true }))
     const arrived = agents.map(agent => Promise.race([agent.whenIdle(), this.#arrivals.get(agent)!.promise]))
+    for (const [i, { id }] of agents.entries()) waitsFor(id, arrived[i]!, 'its step')
     await Promise.race([over, Promise.all(arrived)])
     for (const agent of agents) if (!this.#of(agent)) this.#parked.set(agent.id, new Parked(agent))
   }

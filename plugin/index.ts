@@ -28,7 +28,8 @@ export type {
   Step,
   WhyReport
 } from './report/report.ts'
-export type { HarnessEvents, Progress, SlowDrain, Waiting } from './report/events.ts'
+export type { AwaitedBoundary, HarnessEvents, Parking, Progress, Unloading, Waiting, Waits } from './report/events.ts'
+export type { WaitsFor } from './reload/parking.ts'
 export type { Location } from './report/script.ts'
 
 export { ENVIRONMENT }

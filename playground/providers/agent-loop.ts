@@ -110,12 +110,13 @@ export class AgentLoop implements AgentFactory {
   }
 
   /** Stops every driver at its next step boundary, and what still runs when `signal` aborts. Resolves when all have stopped. */
-  async park(signal?: AbortSignal): Promise<void> {
+  async park(signal?: AbortSignal, waitsFor?: BeforeReload['waitsFor']): Promise<void> {
     this.parked = true
     const own = this.currentDriver()
     const others = [...this.drivers.values()].filter(driver => driver !== own)
     const cut = () => this.drivers.forEach(driver => driver.cut())
     for (const driver of this.drivers.values()) driver.park()
+    for (const { agent, done, step } of others) waitsFor?.(agent.id, done, step)
     if (signal?.aborted) cut()
     signal?.addEventListener('abort', cut)
     await Promise.all(others.map(driver => driver.done))
@@ -128,11 +129,11 @@ export class AgentLoop implements AgentFactory {
     for (const driver of this.drivers.values()) driver.start()
   }
 
-  private async beforeReload({ services, uses, signal }: BeforeReload): Promise<void> {
+  private async beforeReload({ services, uses, signal, waitsFor }: BeforeReload): Promise<void> {
     const concerned = [this.ctx.fiber, ...this.services.tools.owners()]
     // Who offers a tool, a model or a part of the prompt takes no service away, and a step would miss it all the same.
     const isOffering = uses.some(name => CALLED.includes(name))
-    if (isOffering || concerned.some(fiber => dependsOn(fiber, services))) await this.park(signal)
+    if (isOffering || concerned.some(fiber => dependsOn(fiber, services))) await this.park(signal, waitsFor)
   }
 
   private stop(): void {

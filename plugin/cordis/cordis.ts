@@ -26,7 +26,7 @@ export interface Context {
     exporter(exporter: { export(message: LogMessage): void }): unknown
     error(error: unknown): void
   }
-  parallel(event: string, ...args: unknown[]): Promise<void>
+  events: { _hooks: Record<string, { ctx: Context; callback: (...args: unknown[]) => unknown }[] | undefined> }
   emit(event: string, ...args: unknown[]): void
   on(
     event: 'internal/plugin',
@@ -141,7 +141,7 @@ export async function findContext(host: Host, entry: string): Promise<new () => 
  * @throws an error that names what is missing: a reload would find out in the middle.
  */
 export function assertInternals(root: Context): void {
-  const { fiber, registry, reflect, logger } = root
+  const { fiber, registry, reflect, logger, events } = root
   const needed: Record<string, boolean> = {
     'registry.plugin()': typeof registry?.plugin === 'function',
     'registry.values()': typeof registry?.values === 'function',
@@ -149,6 +149,7 @@ export function assertInternals(root: Context): void {
     'reflect.notify()': typeof reflect?.notify === 'function',
     'context[cordis.isolate]': typeof root[isolate] === 'object',
     'logger.exporters': logger?.exporters instanceof Map,
+    'events._hooks': typeof events?._hooks === 'object',
     'fiber.await()': typeof fiber?.await === 'function',
     'fiber.dispose()': typeof fiber?.dispose === 'function',
     'fiber.update()': typeof fiber?.update === 'function',

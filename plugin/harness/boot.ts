@@ -180,8 +180,8 @@ class Booting {
       limits: { grace, warnAfter, deadline },
       stopped,
       halted,
-      onSlow: drain => listener.slow(drain),
-      onStep: progress => listener.step(progress),
+      onSlow: waits => listener.slow(waits),
+      onStep: (progress, waits) => listener.step(progress, waits),
       onFree: modules => listener.invalidate(modules),
       stop: () => {
         auditor.stop()

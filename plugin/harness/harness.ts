@@ -18,7 +18,7 @@ import type { Cause } from '../reload/plan.ts'
 import { reload } from '../reload/reload.ts'
 import { type AuditReport, isSuccess, mended, type ReportError, type WhyReport } from '../report/report.ts'
 import { Rounds } from './rounds.ts'
-import type { HarnessEvents, Progress } from '../report/events.ts'
+import type { HarnessEvents, Progress, Waits } from '../report/events.ts'
 import type { Limits } from '../reload/running.ts'
 import { configure } from '../loader/configure.ts'
 import type { RunningRows } from '../loader/rows.ts'
@@ -59,7 +59,13 @@ export class Harness {
   #reloads = 0
   /** What runs now, and what ends its evaluation, or its drain. */
   #underway:
-    | { files: string[]; newer: AbortController; abandon: AbortController; began: number; isBoot: boolean }
+    | {
+        files: string[]
+        newer: AbortController
+        abandon?: Record<Waits['step'], AbortController>
+        began: number
+        isBoot: boolean
+      }
     | undefined
   /** Files whose evaluation did not end, with the modules on which it hung: tried again when one of those is saved. */
   readonly #hanging = new Map<string, string[]>()
@@ -221,11 +227,12 @@ export class Harness {
     this.history.clear()
   }
 
-  /** Lets the reload whose drain runs go on without it, as at its deadline; false when no drain runs. */
-  abandon(): boolean {
-    const isDraining = this.history.progress?.step === 'drain'
-    if (isDraining) this.#underway?.abandon.abort()
-    return isDraining
+  /** Lets the reload that waits go on, as when the time is over; says which step it was, and nothing when none waits. */
+  abandon(): Waits['step'] | undefined {
+    const { step } = this.history.progress ?? {}
+    if (step !== 'close' && step !== 'drain') return undefined
+    this.#underway?.abandon?.[step].abort()
+    return step
   }
 
   /** Resolves when what is queued now has run. */
@@ -346,7 +353,7 @@ export class Harness {
     const start = now()
     const newer = new AbortController()
     this.#early = []
-    this.#underway = { files: [], newer, abandon: newer, began: timestamp(), isBoot: true }
+    this.#underway = { files: [], newer, began: timestamp(), isBoot: true }
     try {
       const running = await boot(
         this.#env,
@@ -354,8 +361,8 @@ export class Harness {
         {
           audit: report => this.#audited(report),
           auditWaits: megabytes => this.#tell('auditWaits', megabytes),
-          slow: drain => this.#tell('slow', drain),
-          step: progress => this.#tell('step', progress),
+          slow: waits => this.#tell('slow', waits),
+          step: (progress, waits) => this.#tell('step', progress, waits),
           error: (error, unseen) => this.#error(error, unseen),
           late: late => this.#late(late),
           isReloading: () => UNDERWAY.has(this.history.progress?.step),
@@ -451,7 +458,8 @@ export class Harness {
   async #run(transaction: typeof reload | typeof configure, cause: Cause, running: RunningRows): Promise<boolean> {
     for (const file of cause.files) running.host.invalidate(file)
     for (const id of cause.modules) running.host.invalidateModule(id)
-    const [newer, abandon] = [new AbortController(), new AbortController()]
+    const newer = new AbortController()
+    const abandon = { close: new AbortController(), drain: new AbortController() }
     const failures: unknown[] = []
     const { host } = running
     const heard = () => [
@@ -461,7 +469,11 @@ export class Harness {
     this.#failures = failures
     this.#underway = { files: cause.files, newer, abandon, began: timestamp(), isBoot: false }
     try {
-      const meanwhile = { newer: newer.signal, abandon: abandon.signal, heard }
+      const meanwhile = {
+        newer: newer.signal,
+        abandon: { close: abandon.close.signal, drain: abandon.drain.signal },
+        heard
+      }
       const told = await transaction(++this.#reloads, cause, running, meanwhile)
       const taken = told.reason?.code === 'same' ? cause.files.filter(file => this.#dirty.has(file)) : []
       const report = printable(taken.length > 0 ? mended(told, this.history.failedFor(taken)) : told)

@@ -1,8 +1,7 @@
 /** What a harness has told lately, for whoever asks later: a page that is opened, a list in the terminal. */
 import { timestamp } from '../guard/clock.ts'
 import { generationKey } from '../audit/creators.ts'
-import type { HarnessEvents } from '../report/events.ts'
-import type { Progress } from '../report/events.ts'
+import type { HarnessEvents, Progress, Waits } from '../report/events.ts'
 import {
   type AuditReport,
   isSuccess,
@@ -29,6 +28,8 @@ export class History {
   failed: ReportError | undefined
   /** The step of the reload that runs. */
   progress: Progress | undefined
+  /** What that waits for, at the moment of the call. */
+  waits: (() => Waits) | undefined
   readonly reloads: ReloadReport[] = []
   /** The newest verdict on each generation. */
   readonly audits = new Map<string, AuditReport>()
@@ -44,11 +45,12 @@ export class History {
     failed: error => {
       this.failed = error
     },
-    step: progress => {
+    step: (progress, waits) => {
       this.progress = progress
+      this.waits = waits
     },
     reload: report => {
-      this.progress = undefined
+      this.progress = this.waits = undefined
       push(this.reloads, report, KEPT)
     },
     audit: report => {

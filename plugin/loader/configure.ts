@@ -48,8 +48,8 @@ export async function configure(
       report.providers = providerReports({ ...going, targets: going.targets.slice(0, going.own) })
       change = await changeOfRows(going, running)
     })
-    await step('close', () => close(change!, running))
-    await step('drain', () => drain(change!, running, steps, meanwhile.abandon))
+    await step('close', () => close(change!, running, steps, meanwhile.abandon?.close))
+    await step('drain', () => drain(change!, running, steps, meanwhile.abandon?.drain))
     await step('disable', () => disableRows(change!, going!, running, steps))
     await step('install', async () => {
       running.stopped.throwIfAborted()

@@ -30,6 +30,8 @@ export interface Closing {
   gone: Promise<unknown>
   /** The old instances that are not gone yet. */
   going: ReadonlySet<Fiber>
+  /** The services that went with them. */
+  services: string[]
   /** What was thrown: by handlers of `harness-hmr/before-reload`, by disposals. */
   failed: unknown[]
   /** Per scope, how its drain ended; a scope is missing until then. */
@@ -44,6 +46,8 @@ export interface Change {
   plan: Reaching
   going: Going
   staged: Staged
+  /** The providers that fibers run for, as they are called before they go, e.g. `"agents 4"`. */
+  names: Map<Fiber, string>
   /** The objects of what was installed of the new versions. */
   created: Created
   /** What has to be gone afterwards. */
@@ -60,6 +64,7 @@ export function changeOf(plan: Reaching, going: Going, staged: Staged): Change {
     plan,
     going,
     staged,
+    names: new Map(),
     created: new Map(),
     retired: [],
     closing: undefined,

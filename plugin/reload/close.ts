@@ -1,11 +1,14 @@
 /** Close: drivers park, then the old instances are told to end. */
 import type { Change, Closing } from './change.ts'
-import { contain, thrownBy } from '../guard/contain.ts'
+import { contain } from '../guard/contain.ts'
 import type { Fiber } from '../cordis/cordis.ts'
 import type { Fibers } from '../cordis/fibers.ts'
 import type { BoundaryScope } from '../scope.ts'
+import { type Pending, tell, type WaitsFor } from './parking.ts'
 import type { Running } from './running.ts'
-import { within } from '../guard/within.ts'
+import type { Steps } from './steps.ts'
+import { anyOf, within } from '../guard/within.ts'
+import { namesOf, waitFor } from './waits.ts'
 
 /** The argument of `harness-hmr/before-reload`, emitted on the root context before old instances are disposed. */
 export interface BeforeReload {
@@ -17,30 +20,38 @@ export interface BeforeReload {
   uses: string[]
   /** Aborted when the time for parking (`grace`) is over. */
   signal: AbortSignal
+  /** Says whom this listener waits for, and what that has to end first: the page and the terminal name both. */
+  waitsFor: WaitsFor
 }
 
 /**
  * Emits `harness-hmr/before-reload`, waits at most `grace` ms for drivers to park, then starts to dispose the old instances.
  */
-export async function close(change: Change, { fibers, limits, stopped }: Running): Promise<void> {
+export async function close(change: Change, running: Running, steps: Steps, abandon?: AbortSignal): Promise<void> {
+  const { fibers, limits, stopped } = running
   const { targets, instances, dependents, scopes } = change.going
   const fibersOf = instances.map(({ fiber }) => fiber)
   const going = new Set<Fiber>(fibersOf)
   const over = new AbortController()
-  const event: BeforeReload = {
+  change.names = namesOf(running)
+  const services = fibers.services(new Set([...going, ...dependents]))
+  const event: Omit<BeforeReload, 'waitsFor'> = {
     providers: targets.map(({ module, name, generation }) => ({ module, name, generation })),
-    services: fibers.services(new Set([...going, ...dependents])),
+    services,
     uses: fibers.uses(going),
     signal: over.signal
   }
   const drained = drains(scopes)
   // A handler that fails has not parked its driver; the disposal that follows stops it all the same.
   const failed: unknown[] = []
-  const told = tell(fibers, 'harness-hmr/before-reload', event).then(errors => failed.push(...errors))
-  await within(limits.grace, told, stopped)
+  const pending = new Set<Pending>()
+  const told = tell(fibers, 'harness-hmr/before-reload', waitsFor => ({ ...event, waitsFor }), pending)
+  const parked = told.then(errors => failed.push(...errors))
+  const waiting = { step: 'close', limit: limits.grace, pending } as const
+  await waitFor(parked, waiting, anyOf(stopped, abandon), change, running, steps)
   over.abort()
   const gone = Promise.all(fibersOf.map(fiber => dispose(fiber, going, failed)))
-  change.closing = { failed, gone, going, drained }
+  change.closing = { failed, gone, going, drained, services }
 }
 
 /** Starts to count what the drain of each scope waits for. */
@@ -64,21 +75,6 @@ export async function goneOrLeft(closing: Closing, { fibers, limits, stopped }: 
 /** Takes the services of those that have not ended, so that successors can provide them. */
 export function leaveBehind({ gone, going }: Closing, fibers: Fibers): void {
   void gone.then(fibers.evict(new Set(going)))
-}
-
-/** Emits an event and waits for its handlers; resolves with what they threw, by the event's name. */
-export async function tell(
-  { root }: Fibers,
-  event: 'harness-hmr/before-reload' | 'harness-hmr/after-reload',
-  ...args: unknown[]
-): Promise<unknown[]> {
-  try {
-    await root.parallel(event, ...args)
-    return []
-  } catch (error) {
-    const errors: unknown[] = error instanceof AggregateError ? error.errors : [error]
-    return errors.map(cause => thrownBy(event, cause))
-  }
 }
 
 async function dispose(fiber: Fiber, going: Set<Fiber>, failed: unknown[]): Promise<void> {

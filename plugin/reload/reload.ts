@@ -48,8 +48,8 @@ export async function reload(
 
     // From the first disposal on, whatever throws ends in the old version, installed again.
     change = changeOf(plan, going, staged)
-    await step('close', () => close(change!, running))
-    await step('drain', () => drain(change!, running, steps, meanwhile.abandon))
+    await step('close', () => close(change!, running, steps, meanwhile.abandon?.close))
+    await step('drain', () => drain(change!, running, steps, meanwhile.abandon?.drain))
     await step('disable', () => disable(change!, running, steps))
     await step('install', () => install(change!, running, steps))
     report.outcome = plan.kind === 'restart' ? 'restarted' : 'reloaded'

@@ -1,6 +1,6 @@
 /** The report of a reload: opened when it begins, and complete when it ends. */
 import { timestamp } from '../guard/clock.ts'
-import { tell } from './close.ts'
+import { tell } from './parking.ts'
 import { isActive } from '../cordis/fibers.ts'
 import type { Cause } from './plan.ts'
 import { isSuccess, type ProviderReport, type ReloadReport } from '../report/report.ts'
@@ -53,7 +53,7 @@ export async function finish(
       provider.active = instances.filter(({ fiber }) => isActive(fiber)).length
     }
     report.failures.push(...listenerGrowth())
-    const told = tell(fibers, 'harness-hmr/after-reload', report)
+    const told = tell(fibers, 'harness-hmr/after-reload', () => report)
     if (await within(limits.deadline, told, stopped)) failed(await told)
     else failed([new Error('harness-hmr/after-reload: a listener has not ended')])
   }

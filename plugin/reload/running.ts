@@ -4,7 +4,7 @@ import type { Fibers } from '../cordis/fibers.ts'
 import type { Providers } from '../cordis/providers.ts'
 import type { Host } from '../modules/host.ts'
 import type { Ledger } from '../audit/ledger.ts'
-import type { Progress, SlowDrain } from '../report/events.ts'
+import type { Progress, Waits } from '../report/events.ts'
 import type { Leaks } from '../audit/leaks.ts'
 
 /** The limits of a reload, in milliseconds; `Infinity` waits forever. */
@@ -35,10 +35,10 @@ export interface Running {
   stopped: AbortSignal
   /** Aborted when that has to happen without what still drains. */
   halted: AbortSignal
-  /** Told what a slow drain waits for. */
-  onSlow(drain: SlowDrain): void
-  /** Told of every step that begins. */
-  onStep(progress: Progress): void
+  /** Told what a step that is slow waits for. */
+  onSlow(waits: Waits): void
+  /** Told of every step that begins, and of one that waits once more, with whom to ask for what. */
+  onStep(progress: Progress, waits?: () => Waits): void
   /** Told that modules can be tried again: what held them up has ended. */
   onFree(modules: string[]): void
 }
@@ -47,8 +47,8 @@ export interface Running {
 export interface Meanwhile {
   /** Gives up the evaluation of the new versions: newer ones were saved. */
   newer?: AbortSignal
-  /** Lets the reload go on without its drain, as at the deadline. */
-  abandon?: AbortSignal
+  /** Let the reload go on without those that have not parked, or without its drain, as when their time is over. */
+  abandon?: Record<Waits['step'], AbortSignal>
   /** What was logged, or thrown into the process, on the reload's account; asked once, when the report is complete. */
   heard?(): string[]
 }

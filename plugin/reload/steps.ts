@@ -1,6 +1,7 @@
 /** The steps of one reload: their time, the one that runs now, and what failed beside. */
 import { now, timestamp } from '../guard/clock.ts'
 import { describeError } from '../report/describe.ts'
+import type { Progress, Waits } from '../report/events.ts'
 import type { ReloadReport, Step } from '../report/report.ts'
 import type { Running } from './running.ts'
 
@@ -9,6 +10,7 @@ export class Steps {
   readonly report: ReloadReport
   readonly #onStep: Running['onStep']
   readonly #began = timestamp()
+  #progress: Progress | undefined
   /** The step that runs, or ran last. */
   current: Step = 'affected'
 
@@ -23,12 +25,18 @@ export class Steps {
     const start = now()
     const providers = report.providers.map(({ module, name, from }) => ({ module, name, generation: from }))
     this.current = name
-    this.#onStep({ reload: report.id, step: name, since: timestamp(), began: this.#began, providers })
+    this.#progress = { reload: report.id, step: name, since: timestamp(), began: this.#began, providers }
+    this.#onStep(this.#progress)
     try {
       return await work()
     } finally {
       report.ms[name] = now() - start
     }
+  }
+
+  /** Tells whom to ask what the step that runs waits for. */
+  readonly waits = (waits: () => Waits): void => {
+    if (this.#progress) this.#onStep(this.#progress, waits)
   }
 
   /** Notes what was thrown and stops nothing. */

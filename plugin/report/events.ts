@@ -14,10 +14,10 @@ export interface HarnessEvents {
   audit(report: AuditReport): void
   /** An audit waits for a quiet moment, since the heap has so many megabytes. */
   auditWaits(megabytes: number): void
-  /** A drain has taken `warnAfter`. */
-  slow(drain: SlowDrain): void
-  /** A step of a reload begins; its end is the next step, or the report. */
-  step(progress: Progress): void
+  /** A step that waits has taken `warnAfter`. */
+  slow(waits: Waits): void
+  /** A step of a reload begins; its end is the next step, or the report. `waits` says what it waits for at the moment. */
+  step(progress: Progress, waits?: () => Waits): void
   /** A search of the heap has ended. */
   why(report: WhyReport): void
   /** Something is worth a line, and no error. */
@@ -49,15 +49,42 @@ export interface Waiting {
   services: string[]
 }
 
-/** A drain that takes longer than `warnAfter`. */
-export interface SlowDrain {
-  /** Whose, e.g. `"agents 4"`. */
+/** What a reload waits for, at one moment. */
+export interface Waits {
+  step: 'close' | 'drain'
+  /** Whose old instances go, e.g. `"agents 4"`. */
   providers: string[]
-  /** The boundaries that are still open: the oldest, and how many in all. */
-  open: Boundary[]
+  /** In `close`: who has not parked; the first, and how many in all. */
+  parking: Parking[]
+  parkingTotal: number
+  /** The boundaries that are open in what goes: the oldest, and how many in all. */
+  open: AwaitedBoundary[]
   total: number
-  /** Dependents whose disposers have not ended. */
-  unloading: string[]
+  /** In `drain`: whose disposers have not ended. */
+  unloading: Unloading[]
+  /** Milliseconds until the reload goes on without them; `null` when it waits for ever. */
+  left: number | null
+}
+
+/** Somebody who was told to park, and has not. */
+export interface Parking {
+  /** Whose listener waits, e.g. `"agentLoop 2"`. */
+  provider: string
+  /** The driver that it waits for, and what that has to end first, where the listener has said so. */
+  driver?: string
+  step?: string
+}
+
+/** An open boundary, and whose it is, e.g. `"agents 4"`. */
+export interface AwaitedBoundary extends Boundary {
+  provider: string
+}
+
+/** Somebody who unloads. */
+export interface Unloading {
+  name: string
+  /** For a dependent: the services that go for which it has to go too. */
+  uses: string[]
 }
 
 /** The step that a reload is in. */

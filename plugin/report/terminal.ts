@@ -3,7 +3,7 @@ import colors from 'picocolors'
 import type { Logger } from 'vite'
 import type { HarnessEvents, Waiting } from './events.ts'
 import { auditLine, isQuiet, place, plural, reloadLine, type ReportError, whyLine } from './report.ts'
-import { mapStack } from './script.ts'
+import { slowLines } from './slow.ts'
 
 /** The events of a harness as lines. `root` shortens paths, `entry` is shown as given. */
 export function terminal(logger: Logger, root: string, entry: string): Partial<HarnessEvents> {
@@ -49,15 +49,8 @@ export function terminal(logger: Logger, root: string, entry: string): Partial<H
         )
       )
     },
-    slow({ providers, open, total, unloading }) {
-      const names = unloading.map(name => ` of "${name}"`).join(',')
-      const what = total > 0 ? plural(total, 'open boundary') : `a disposer${names} has not ended`
-      const waits = open.map(
-        ({ label, age, opened }) =>
-          `\n  ${label}  ${(age / 1000).toFixed(1)} s  ${colors.dim(mapStack(openerOf(opened)))}`
-      )
-      if (total > open.length) waits.push(`\n  and ${total - open.length} more`)
-      logger.warn(`${prefix} ${colors.yellow('draining')} ${providers.join(', ')}: ${what}${waits.join('')}`)
+    slow(waits) {
+      logger.warn(`${prefix} ${slowLines(waits).join('\n  ')}`)
     },
     error(cause) {
       const frames = framesOf(cause.stack).slice(0, 5)
@@ -72,11 +65,6 @@ function waitingFor(waiting: Waiting[]): string[] {
   const services = [...new Set(waiting.flatMap(({ services }) => services))].map(name => `"${name}"`)
   const verb = waiting.length === 1 ? 'waits' : 'wait'
   return [colors.yellow(`${waiting.length} ${verb} for ${services.join(', ') || 'a service'}`)]
-}
-
-/** The line of a stack that opened a boundary: who called the provider that carries it, or that provider itself. */
-function openerOf([carrier = '', ...callers]: string[]): string {
-  return callers.find(frame => !/[\\/]node_modules[\\/]|\bnode:/.test(frame)) ?? carrier
 }
 
 /** The frames of a stack, without the message above them, which may have lines of its own. */

@@ -1,7 +1,8 @@
-/** Keys in the terminal, beside Vite's own: `l` lists the providers, `a` audits, `w` asks why, `x` abandons a drain. */
+/** Keys in the terminal, beside Vite's own: `l` lists the providers, `a` audits, `w` asks why, `x` lets a reload go on that waits. */
 import colors from 'picocolors'
 import type { CLIShortcut, ViteDevServer } from 'vite'
 import type { Harness } from '../harness/harness.ts'
+import { abandoned } from '../page/server/commands.ts'
 import { overview } from '../page/server/overview.ts'
 import type { FiberNode } from '../page/server/protocol.ts'
 import { plural } from '../report/report.ts'
@@ -33,9 +34,7 @@ function shortcuts(harnessOf: (server: ViteDevServer) => Harness | undefined): S
     key('l', 'list the providers of the harness', providerLines),
     key('a', 'audit what reloads have retired', audit),
     key('w', 'search the heap for what keeps a retired generation', why),
-    key('x', 'abandon the drain that runs', harness => [
-      harness.abandon() ? 'the reload goes on without the drain' : 'no drain runs'
-    ])
+    key('x', 'let a reload go on that waits', harness => [abandoned(harness) ?? 'no reload waits'])
   ]
 }
 

@@ -136,7 +136,9 @@ describe('the AsyncLocalStorage of a harness module', () => {
     const run = app.service('agents')['run']({}, () => new Promise<void>(resolve => (leave = resolve)))
     const reloading = app.edit('agents.ts', bump)
     await app.next('slow')
-    expect(app.lines.at(-1)).toMatch(/draining agents 1: 1 open boundary\n {2}AsyncLocalStorage\.run\(\) {2}[\d.]+ s/)
+    expect(app.lines.at(-1)).toMatch(
+      /draining agents 1: 1 open boundary {2}\(.*\)\n {2}AsyncLocalStorage\.run\(\) {2}[\d.]+ s/
+    )
     leave()
     await run
     expect((await reloading).outcome).toBe('reloaded')

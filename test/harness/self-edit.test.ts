@@ -74,7 +74,7 @@ describe('a tool of an agent that saves the provider that the agent runs on', ()
     })
     expect(await promptly(turn, 'the turn')).toBe('reloaded')
     expect((await app.next('reload')).providers[0]?.boundaries.abandoned).toBe(1)
-    expect(app.lines.join('\n')).toMatch(/draining agents 1: 1 open boundary\n {2}ada /)
+    expect(app.lines.join('\n')).toMatch(/draining agents 1: 1 open boundary {2}\(.*\)\n {2}ada /)
     expect(version(app)).toBe(2)
   })
 

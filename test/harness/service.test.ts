@@ -71,7 +71,9 @@ describe('ctx.harnessHmr', () => {
     const polling = app.service('agents')['scope'].run({ id: 'ada' }, operation)
     const report = await app.next('reload')
     expect(report.providers[0]?.boundaries.abandoned).toBe(1)
-    expect(app.lines.find(line => line.includes('draining'))).toMatch(/draining agents 1: 1 open boundary\n {2}ada /)
+    expect(app.lines.find(line => line.includes('draining'))).toMatch(
+      /draining agents 1: 1 open boundary {2}\([\d.]+ s left\)\n {2}ada /
+    )
     await promptly(polling, 'the operation')
     expect(seq).toContain('the operation sees v2')
   })

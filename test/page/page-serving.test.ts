@@ -171,7 +171,7 @@ describe('commands', () => {
   test.each([
     [{ do: 'reload', module: '/etc/passwd' }, 'the module does not run'],
     [{ do: 'reload' }, 'the module does not run'],
-    [{ do: 'abandon' }, 'no drain runs'],
+    [{ do: 'abandon' }, 'no reload waits'],
     [{ do: 'constructor' }, 'there is no command "constructor"'],
     [null, 'there is no command "undefined"']
   ])('that make no sense are answered: %j', async (command, error) => {

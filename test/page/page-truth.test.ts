@@ -6,7 +6,7 @@ import { noBrowser } from '../fixtures/browser.ts'
 import { bump, files, openHarness } from '../fixtures/page-fixture.ts'
 
 /** The browser's, in functions that run there: these files are checked without its types. */
-declare const document: any, navigator: any
+declare const document: any, navigator: any, getComputedStyle: (element: any) => any
 
 const node = (page: Page, name: string) =>
   page.locator('.node').filter({ has: page.locator('.node-name', { hasText: new RegExp(`^${name}$`) }) })
@@ -79,6 +79,19 @@ describe.skipIf(noBrowser)('the live page', () => {
     onTestFinished(() => gate('held').resolve())
     expect(await app.edit('agents.ts', bump)).toMatchObject({ providers: [{ abandoned: true }] })
     await page.locator('#now').getByText('drain abandoned').waitFor()
-    expect(await page.locator('.reload .outcome').first().getAttribute('class')).toContain('left')
+    const colour = (selector: string) =>
+      page
+        .locator(selector)
+        .first()
+        .evaluate((element: any) => getComputedStyle(element).color)
+    const track = (step: string) =>
+      page.locator('.track li', { hasText: step }).evaluate((element: any) => getComputedStyle(element).borderTopColor)
+    expect(await colour('.reload .outcome')).not.toBe(await colour('.verdict.runs'))
+    expect(await colour('#now .outcome')).not.toBe(await colour('.verdict.runs'))
+    expect(await track('drain')).not.toBe(await track('install'))
+    // The life of the generation, in one row.
+    await page.locator('.life', { hasText: /agents 1.*1 boundary.*abandoned.*pending/ }).waitFor()
+    gate('held').resolve()
+    await page.locator('.life', { hasText: /agents 1.*collected.*gone/ }).waitFor()
   })
 })

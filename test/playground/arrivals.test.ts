@@ -176,7 +176,8 @@ describe('the unload of whoever asked for an agent', () => {
       providers: [],
       services: [],
       uses: [],
-      signal: new AbortController().signal
+      signal: new AbortController().signal,
+      waitsFor: () => {}
     })
     const disposed = harness.dispose('basic-tools')
     await turn()

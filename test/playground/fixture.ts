@@ -102,6 +102,7 @@ export class Harness {
       fibers: this.engineFibers,
       host: { hot: { dispose: async () => [] } },
       rows: { areThere: () => false },
+      providers: { all: () => [] },
       limits: { grace, warnAfter: 1000, deadline: 10_000 },
       stopped: new AbortController().signal,
       halted: new AbortController().signal,
@@ -110,7 +111,7 @@ export class Harness {
     } as unknown as Running
     const cause: Cause = { files: [name], modules: [], frozen: [], retries: false }
     const steps = new Steps(openReport(1, cause), running.onStep)
-    await promptly(close(change, running), `${name} to close`, grace + 5000)
+    await promptly(close(change, running, steps), `${name} to close`, grace + 5000)
     await drain(change, running, steps)
     await disable(change, running, steps)
     await install(change, running, steps)

@@ -21,8 +21,9 @@ function hanging(name: string, idempotent: boolean) {
   return tool
 }
 
+const nobody = { providers: [], waitsFor: () => {} }
 const parkedBy = (harness: Harness, services: string[], signal = new AbortController().signal, uses: string[] = []) =>
-  promptly(harness.root.parallel('harness-hmr/before-reload', { providers: [], services, uses, signal }), 'parking')
+  promptly(harness.root.parallel('harness-hmr/before-reload', { ...nobody, services, uses, signal }), 'parking')
 
 describe('before a reload that concerns the loop', () => {
   test('a running tool call finishes, its true result is recorded, and the turn goes on only after', async () => {
@@ -40,6 +41,30 @@ describe('before a reload that concerns the loop', () => {
     await harness.root.parallel('harness-hmr/after-reload', reloaded)
     expect(await promptly(answer, 'answer')).toContain('true result; 1 + 1 = 2')
     expectSound(harness.record('ada'))
+  })
+
+  test('the loop names each driver that it waits for, with the tool call that runs, until that has parked', async () => {
+    const harness = await boot()
+    const gate = deferred<string>()
+    await offer(harness, { name: 'gate', execute: () => gate.promise })
+    for (const id of ['ada', 'bo']) await harness.root.agents.create({ id })
+    const called = harness.recorded('ada', 'call')
+    const answer = harness.root.agents.get('ada')!.prompt('use gate').answer()
+    await called
+    const waiting = new Set<string>()
+    const waitsFor = (driver: string, parked: Promise<unknown>, step?: string) => {
+      waiting.add(`${driver}: ${step}`)
+      void parked.then(() => waiting.delete(`${driver}: ${step}`))
+    }
+    const event = { ...nobody, waitsFor, services: ['llm'], uses: [], signal: new AbortController().signal }
+    const parked = harness.root.parallel('harness-hmr/before-reload', event)
+    await turn()
+    expect([...waiting]).toEqual(['ada: tool call "gate"'])
+    gate.resolve('done')
+    await promptly(parked, 'parking')
+    expect([...waiting]).toEqual([])
+    await harness.root.parallel('harness-hmr/after-reload', reloaded)
+    expect(await promptly(answer, 'answer')).toContain('done')
   })
 
   test('a tool that goes for a moment is missed by nobody, however long its disposer takes', async () => {

@@ -121,7 +121,7 @@ export class Run {
 
   /** Everything that runs is cut off and goes on after. */
   private async abortAll(): Promise<void> {
-    const event = { providers: [], services: ['agentLoop'], uses: [], signal: AbortSignal.abort() }
+    const event = { providers: [], services: ['agentLoop'], uses: [], signal: AbortSignal.abort(), waitsFor: () => {} }
     await promptly(this.harness.root.parallel('harness-hmr/before-reload', event), 'the abort')
     await this.harness.root.parallel('harness-hmr/after-reload', reloaded)
   }

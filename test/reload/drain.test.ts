@@ -256,7 +256,7 @@ test('an effect that was started in an event handler is disposed exactly once', 
     'agents.ts': service('agents', `ctx.on('ping', () => ctx.effect(() => () => void seq.push('effect down')))`)
   })
   await app.next('ready')
-  await app.harness.running!.fibers.root.parallel('ping')
+  app.harness.running!.fibers.root.emit('ping')
   await app.edit('agents.ts', bump)
   await app.edit('agents.ts', bump)
   expect(seq.filter(line => line === 'effect down')).toHaveLength(1)

@@ -41,7 +41,16 @@ describe('lines of JSON', () => {
     )
     const report = { type: 'reload', outcome: 'ignored' } as ReloadReport
     for (const code of ['unused', 'same', 'aside'] as const) reload!({ ...report, reason: reason(code) })
-    slow!({ providers: ['agents 1'], open: [], total: 0, unloading: ['agentLoop'] })
+    slow!({
+      step: 'drain',
+      providers: ['agents 1'],
+      parking: [],
+      parkingTotal: 0,
+      open: [],
+      total: 0,
+      unloading: [{ name: 'agentLoop', uses: ['agents'] }],
+      left: null
+    })
     expect(lines.every(line => line.endsWith('}\n') && line.indexOf('\n') === line.length - 1)).toBe(true)
     expect(lines.map(line => (JSON.parse(line) as Line).type)).toEqual(['reload', 'slow'])
   })

@@ -57,10 +57,10 @@ describe('the keys in the terminal', () => {
     expect(app.lines.join('\n')).toContain('collected agents 1')
   })
 
-  test('abandon the drain that runs, and nothing when none runs', async () => {
+  test('abandon the drain that runs, and nothing when no reload waits', async () => {
     const { app, press, line } = await inTerminal({ deadline: Infinity, warnAfter: 50 })
     press('x')
-    await line('no drain runs')
+    await line('no reload waits')
     void app.service('agents')['work']('ada', gate('held').promise)
     onTestFinished(() => gate('held').resolve())
     const reloaded = app.edit('agents.ts', bump)

@@ -44,6 +44,13 @@ export class Driver {
     return this.stopping.signal
   }
 
+  /** What it has to end before it can park. */
+  get step(): string {
+    const { turn } = this.progress
+    const call = turn?.calls[0]
+    return call ? `tool call "${call.name}"` : turn ? 'the answer of the model' : 'the begin of its turn'
+  }
+
   /** Goes on, unless the agent has stopped. */
   start(): void {
     if (this.stopped.aborted) return

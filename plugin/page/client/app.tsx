@@ -44,7 +44,10 @@ export function App({ view, act }: { view: View; act: Act }) {
           </div>
           <div class="column">
             <Timeline reloads={reloads} root={root} />
-            <StoragePanel {...{ storages, audits, whys, root, act }} isSearching={view.task !== undefined} />
+            <StoragePanel
+              {...{ storages, audits, whys, reloads, fibers, root, act }}
+              isSearching={view.task !== undefined}
+            />
             <Errors errors={errors} root={root} />
           </div>
         </div>

@@ -42,7 +42,7 @@ export function Boundaries({ boundaries, progress, abandoned, root, ahead }: Sho
 }
 
 /** The innermost places are those of the scope and of its provider; who has called that says more. */
-function opener({ opened, module }: OpenBoundary): Location | undefined {
+export function opener(opened: Location[], module?: string): Location | undefined {
   const [innermost] = opened
   return opened.find(({ file }) => file !== innermost!.file && file !== module) ?? opened[1] ?? innermost
 }
@@ -52,19 +52,19 @@ interface Rows {
   now: number
   root: string
   /** Whether a drain waits for it. */
-  isAwaited: boolean | ((boundary: OpenBoundary) => boolean)
+  isAwaited: (boundary: OpenBoundary) => boolean
 }
 
 /** A row each, with a bar that grows: as long as the oldest of them is the whole width. */
-export function BoundaryRows({ boundaries, now, root, isAwaited }: Rows) {
+function BoundaryRows({ boundaries, now, root, isAwaited }: Rows) {
   const longest = Math.max(1000, ...boundaries.map(({ since }) => now - since))
   return (
     <ul class="plain boundaries">
       {boundaries.map(boundary => {
-        const { key, label, name, generation, since } = boundary
+        const { key, label, name, generation, since, opened } = boundary
         const age = Math.max(0, now - since)
-        const awaited = typeof isAwaited === 'boolean' ? isAwaited : isAwaited(boundary)
-        const place = opener(boundary)
+        const awaited = isAwaited(boundary)
+        const place = opener(opened, boundary.module)
         return (
           <li key={key} class={awaited ? 'awaited' : ''}>
             <span class="age-bar" style={{ width: `${((age / longest) * 100).toFixed(1)}%` }} aria-hidden="true" />

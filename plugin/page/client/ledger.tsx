@@ -1,71 +1,61 @@
-/** Storages and instances by generation: what lives, and what became of what was retired. */
-import type { AuditReport, Count, Retainer, WhyReport } from '../../report/report.ts'
-import type { LiveStorages, Snapshot } from '../server/protocol.ts'
+/** A row for each generation: came, ran, drained, and collected, or kept by whom. */
+import type { Snapshot } from '../server/protocol.ts'
 import type { Act } from './state.ts'
-import { duration, plural, whole } from './format.ts'
+import { duration, plural, timeOfDay, whole } from './format.ts'
+import { type End, type Life, lives } from './lives.ts'
 import { memo } from './memo.ts'
-import { SourceLink } from './place.tsx'
+import { RetainerLine, Why } from './retainers.tsx'
 import { generationKey } from './state.ts'
 
-/** How many collected generations are listed, newest first. */
-const COLLECTED = 6
-/** How many of those that are not. */
-const LEFT = 40
+/** How many rows of each end are listed, newest first. */
+const SHOWN: Record<End, number> = { retained: 40, pending: 40, retired: 40, runs: 60, collected: 8 }
 
-interface Shown extends Pick<Snapshot, 'storages' | 'audits' | 'whys' | 'root'> {
+interface Shown extends Pick<Snapshot, 'storages' | 'audits' | 'whys' | 'root' | 'reloads' | 'fibers'> {
   isSearching: boolean
   act: Act
 }
 
 /** The ledger: what is left first. */
 export const StoragePanel = memo(function StoragePanel(told: Shown) {
-  const audits = told.audits.toReversed()
-  const left = audits.filter(({ outcome }) => outcome !== 'collected')
-  const collected = audits.filter(({ outcome }) => outcome === 'collected')
-  const current = told.storages.filter(({ isCurrent }) => isCurrent)
-  const judged = new Set(audits.map(generationKey))
-  const waiting = told.storages.filter(group => !group.isCurrent && !judged.has(generationKey(group)))
-  const isEmpty = audits.length + told.storages.length === 0
+  const all = lives(told)
+  const ends = Object.keys(SHOWN) as End[]
   return (
     <section class="panel" aria-labelledby="ledger">
       <h2 id="ledger">
-        Storages <span class="count">{whole(told.storages.reduce((sum, { storages }) => sum + storages, 0))}</span>
+        Generations{' '}
+        <span class="count">
+          {plural(
+            told.storages.reduce((sum, { storages }) => sum + storages, 0),
+            'live storage'
+          )}
+        </span>
       </h2>
-      {isEmpty ? (
-        <p class="empty">No AsyncLocalStorage is alive, and no generation was retired.</p>
+      {all.length === 0 ? (
+        <p class="empty">No provider runs, and none was retired.</p>
       ) : (
-        <div class="table">
+        <div class="table" tabIndex={0} role="group" aria-label="The life of each generation">
           <table>
             <thead>
               <tr>
-                <th scope="col">generation</th>
-                <th scope="col">verdict</th>
-                <th scope="col" class="number">
-                  instances
-                </th>
-                <th scope="col" class="number">
-                  storages
-                </th>
-                <th scope="col" class="number">
-                  stores
-                </th>
+                {['generation', 'came', 'ran', 'drained', 'then', 'objects'].map(name => (
+                  <th key={name} scope="col">
+                    {name}
+                  </th>
+                ))}
               </tr>
             </thead>
             <tbody>
-              {left.slice(0, LEFT).map(report => (
-                <Verdict key={generationKey(report)} report={report} told={told} />
-              ))}
-              {left.length > LEFT && <More n={left.length - LEFT} what="not collected" />}
-              {waiting.map(group => (
-                <LiveGroup key={generationKey(group)} group={group} word="retired" />
-              ))}
-              {current.map(group => (
-                <LiveGroup key={generationKey(group)} group={group} word="runs" />
-              ))}
-              {collected.slice(0, COLLECTED).map(report => (
-                <Verdict key={generationKey(report)} report={report} told={told} />
-              ))}
-              {collected.length > COLLECTED && <More n={collected.length - COLLECTED} what="collected" />}
+              {ends.map(end => {
+                const some = all.filter(life => life.end === end)
+                return (
+                  <>
+                    {some.slice(0, SHOWN[end]).map(life => (
+                      <LifeRow key={generationKey(life)} life={life} told={told} />
+                    ))}
+                    {some.length > SHOWN[end] && <More key={end} n={some.length - SHOWN[end]} what={end} />}
+                  </>
+                )
+              })}
             </tbody>
           </table>
         </div>
@@ -74,46 +64,38 @@ export const StoragePanel = memo(function StoragePanel(told: Shown) {
   )
 })
 
-function LiveGroup({ group, word }: { group: LiveStorages; word: string }) {
-  const { name, generation, storages, open } = group
-  return (
-    <tr>
-      <th scope="row">
-        {name} {generation}
-      </th>
-      <td>
-        <span class={`verdict ${word}`}>{word}</span>
-      </td>
-      <td class="number" />
-      <td class="number">{whole(storages)}</td>
-      <td class="number dim">{open > 0 ? `${whole(open)} open` : ''}</td>
-    </tr>
-  )
-}
-
 function More({ n, what }: { n: number; what: string }) {
   return (
     <tr class="dim">
-      <td colSpan={5}>
+      <td colSpan={6}>
         {whole(n)} more {what}
       </td>
     </tr>
   )
 }
 
-function Verdict({ report, told }: { report: AuditReport; told: Shown }) {
-  const { module, name, generation, outcome, instances, storages, stores, retainers } = report
-  const isCollected = outcome === 'collected'
-  const why = told.whys.find(found => generationKey(found) === generationKey(report))
+function LifeRow({ life, told }: { life: Life; told: Shown }) {
+  const { module, name, generation, end, came, went, audit } = life
+  const { retainers = [] } = audit ?? {}
+  // A version that was evaluated and not taken has no life.
+  const hasRun = went !== undefined || end === 'runs'
+  const why = told.whys.find(found => generationKey(found) === generationKey(life))
   return (
     <>
-      <tr class={isCollected ? 'dim' : ''}>
+      <tr class={`life ${end === 'collected' ? 'dim' : ''}`}>
         <th scope="row">
           {name} {generation}
         </th>
         <td>
-          <span class={`verdict ${outcome}`}>{outcome}</span>
-          {outcome === 'retained' && (
+          {came === undefined ? <span class="dim">{hasRun ? 'earlier' : ''}</span> : <time>{timeOfDay(came)}</time>}
+        </td>
+        <td>{came === undefined || went === undefined ? '' : duration(Math.max(0, went - came))}</td>
+        <td>
+          <Drained drain={life.drain} />
+        </td>
+        <td>
+          <span class={`verdict ${end}`}>{end}</span>
+          {end === 'retained' && (
             <button
               type="button"
               class="button quiet small"
@@ -125,15 +107,13 @@ function Verdict({ report, told }: { report: AuditReport; told: Shown }) {
             </button>
           )}
         </td>
-        <Counted count={instances} outcome={outcome} />
-        <Counted count={storages} outcome={outcome} />
-        <Counted count={stores} outcome={outcome} />
+        <td class={end === 'retained' ? 'bad' : ''}>{objects(life)}</td>
       </tr>
-      {(retainers?.length > 0 || why) && (
+      {(retainers.length > 0 || why) && (
         <tr class="why-row">
-          <td colSpan={5}>
+          <td colSpan={6}>
             <ul class="plain retainers">
-              {retainers?.map((retainer, i) => (
+              {retainers.map((retainer, i) => (
                 <RetainerLine key={i} retainer={retainer} root={told.root} />
               ))}
             </ul>
@@ -145,56 +125,31 @@ function Verdict({ report, told }: { report: AuditReport; told: Shown }) {
   )
 }
 
-function Counted({ count, outcome }: { count: Count | undefined; outcome: AuditReport['outcome'] }) {
-  const { created = 0, collected = 0 } = count ?? {}
-  const isLeft = outcome === 'retained' && collected < created
+function Drained({ drain }: Pick<Life, 'drain'>) {
+  if (!drain) return null
+  const { ms, boundaries, abandoned } = drain
+  const n = boundaries.drained + boundaries.released + boundaries.abandoned
   return (
-    <td class={`number ${isLeft ? 'bad' : ''}`}>
-      {created === 0
-        ? ''
-        : outcome === 'collected'
-          ? whole(created)
-          : `${whole(created - collected)} of ${whole(created)}`}
-    </td>
+    <>
+      {duration(ms)}
+      {n > 0 && <span class="dim"> · {plural(n, 'boundary')}</span>}
+      {abandoned && <span class="state kept"> abandoned</span>}
+    </>
   )
 }
 
-function RetainerLine({ retainer, root }: { retainer: Retainer; root: string }) {
-  const { what, location, path } = retainer
-  return (
-    <li>
-      <span class="retainer">{what}</span> {location && <SourceLink at={location} root={root} />}
-      {path && path.length > 0 && (
-        <ol class="path">
-          {path.map((part, i) => (
-            <li key={i}>{part}</li>
-          ))}
-        </ol>
-      )}
-    </li>
-  )
-}
-
-function Why({ report, root }: { report: WhyReport; root: string }) {
-  const { found, ms } = report
-  return (
-    <div class="why">
-      <p class="dim">
-        {found.length === 0
-          ? 'nothing of it is reachable any more'
-          : `${plural(found.length, 'object')} still reachable`}
-        ; searched for {duration(ms.total)}, stood still for {duration(ms.blocked)}
-      </p>
-      <ul class="plain retainers">
-        {found.slice(0, 20).map(({ object, retainer }, i) => (
-          <li key={i}>
-            <span class="dim">{object} ← </span>
-            <ul class="plain">
-              <RetainerLine retainer={retainer} root={root} />
-            </ul>
-          </li>
-        ))}
-      </ul>
-    </div>
-  )
+/** What lives of it, and of one that is gone, how much there was. */
+function objects({ audit, live, end }: Life): string {
+  if (end === 'runs' || !audit) {
+    const { storages = 0, open = 0 } = live ?? {}
+    return [storages > 0 ? plural(storages, 'storage') : '', open > 0 ? `${whole(open)} open` : '']
+      .filter(Boolean)
+      .join(', ')
+  }
+  const counts = { instance: audit.instances, storage: audit.storages, store: audit.stores }
+  const left = Object.entries(counts).map(([noun, { created, collected }]) => {
+    const n = end === 'collected' ? created : created - collected
+    return n > 0 ? plural(n, noun) : ''
+  })
+  return [left.filter(Boolean).join(', '), end === 'collected' ? 'gone' : 'left'].join(' ').trim()
 }

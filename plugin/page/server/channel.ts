@@ -8,8 +8,21 @@ import { attempt, messageOf } from '../../guard/contain.ts'
 import type { Harness } from '../../harness/harness.ts'
 import { Commands } from './commands.ts'
 import { overview } from './overview.ts'
-import { ANSWER, COMMAND, DELTA, type Lists, OPEN, type Parts, SNAPSHOT, type Snapshot, type Task } from './protocol.ts'
+import {
+  ANSWER,
+  COMMAND,
+  DELTA,
+  type FiberNode,
+  type Lists,
+  OPEN,
+  type Parts,
+  SNAPSHOT,
+  type Snapshot,
+  type Task
+} from './protocol.ts'
 import { Sampler } from './sampler.ts'
+import { keeping } from './tree.ts'
+import { shownWaits } from './waits.ts'
 
 /** Milliseconds between a change and its delta, and between two looks at what tells of no change (boundaries, fibers). */
 const SOON = 50
@@ -30,6 +43,8 @@ export class PageChannel {
   /** What the pages know of each part, as JSON. */
   readonly #told = new Map<keyof Parts, string>()
   #lists: Partial<Lists> = {}
+  /** The tree before the reload that runs. */
+  #tree: FiberNode[] = []
   #task: Task | undefined
   readonly #sampler: Sampler
   #stop: (() => void) | undefined
@@ -114,6 +129,7 @@ export class PageChannel {
     clearTimeout(this.#timer)
     this.#due = Infinity
     this.#told.clear()
+    this.#tree = []
     this.#lists = {}
   }
 
@@ -170,14 +186,17 @@ export class PageChannel {
     const { running, history } = this.#harness
     const { state, pending, dirty, abandoned } = this.#harness.status
     const seen = running ? overview(running) : { fibers: [], boundaries: { total: 0, oldest: [] }, storages: [] }
+    if (!history.progress) this.#tree = seen.fibers
     const modules = running?.host.modules().length ?? 0
     this.#lookedAt = now()
     this.#cost = this.#lookedAt - start
     return {
       ...seen,
+      fibers: history.progress ? keeping(this.#tree, seen.fibers) : seen.fibers,
       // That a reload runs is the step's to tell.
       harness: { state: state === 'reloading' ? 'running' : state, failed: history.failed ?? null, modules },
       progress: history.progress ?? null,
+      waits: running && history.waits ? shownWaits(history.waits(), running) : null,
       files: { pending, dirty, broken: history.failedFor(dirty).map(({ module }) => module) },
       abandoned: abandoned.map(({ provider }) => provider)
     }

@@ -63,8 +63,7 @@ export class Commands {
           : `searched: ${plural(found.length, 'generation')}, kept at ${plural(objects, 'place')}`
       }
       case 'abandon':
-        if (!harness.abandon()) throw new Error('no drain runs')
-        return 'the reload goes on without the drain'
+        return abandoned(harness) ?? fail('no reload waits')
       case 'settle':
         await harness.settle()
         return 'settled'
@@ -83,6 +82,16 @@ export class Commands {
       this.#isSearching = false
     }
   }
+}
+
+/** Lets the reload that waits go on, and says without what; nothing when none waits. */
+export function abandoned(harness: Harness): string | undefined {
+  const step = harness.abandon()
+  return step && `the reload goes on without ${step === 'close' ? 'those that have not parked' : 'the drain'}`
+}
+
+function fail(message: string): never {
+  throw new Error(message)
 }
 
 /** How many generations there were, by what became of them. */

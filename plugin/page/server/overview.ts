@@ -97,7 +97,7 @@ const PLACE = /((?:[a-zA-Z]:)?[^\s():]*):(\d+):(\d+)\)?$/gm
 const known = new Map<string, Location[]>()
 
 /** Places in the harness' own files. Most boundaries are opened by few stacks, and a source map is expensive. */
-function placesOf(stack: string, { host }: Running): Location[] {
+export function placesOf(stack: string, { host }: Running): Location[] {
   const found = known.get(stack)
   if (found) return found
   const places = [...mapStack(stack).matchAll(PLACE)]

@@ -3,7 +3,7 @@
  * says `open` and gets a snapshot, then deltas; it commands, and gets an answer. Nothing of it is served over HTTP.
  */
 import type { TimedError } from '../../harness/history.ts'
-import type { Progress } from '../../report/events.ts'
+import type { AwaitedBoundary, Progress, Waits } from '../../report/events.ts'
 import type { Limits } from '../../reload/running.ts'
 import type { AuditReport, ReloadReport, ReportError, WhyReport } from '../../report/report.ts'
 import type { Location } from '../../report/script.ts'
@@ -58,6 +58,12 @@ export interface OpenBoundaries {
   oldest: OpenBoundary[]
 }
 
+/** What a step waits for. */
+export interface ShownWaits extends Omit<Waits, 'providers' | 'open' | 'left'> {
+  /** As in {@link OpenBoundary}. */
+  open: (Pick<AwaitedBoundary, 'label' | 'provider' | 'since'> & Pick<OpenBoundary, 'opened'>)[]
+}
+
 /** The storages of a generation that are alive. */
 export interface LiveStorages extends Owner {
   storages: number
@@ -85,6 +91,8 @@ export interface Parts {
   storages: LiveStorages[]
   /** The step of the reload that runs. */
   progress: Progress | null
+  /** What that waits for. */
+  waits: ShownWaits | null
   /** Files that wait, files whose newest content is not what runs, and the provider modules that this is about. */
   files: { pending: string[]; dirty: string[]; broken: string[] }
   /** Generations whose drain was abandoned and has not ended, e.g. `"agents 3"`. */
