@@ -37,6 +37,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // Most tests wait most of the time: for a verdict, a child process, a page.
     maxWorkers: Math.max(3, availableParallelism() - 1),
-    testTimeout: 20_000
+    testTimeout: 20_000,
+    // Lines are compared as text, also on a CI server, which asks for colors.
+    env: { NO_COLOR: '1' }
   }
 })

@@ -80,7 +80,8 @@ export function adoptIds(before: readonly RowOptions[], after: readonly RowOptio
     }
   }
   for (const row of after) {
-    row.id ??= Math.random().toString(16).slice(2, 10)
+    // Never a number alone: the loader has rows by id in an object, where such a one would come first.
+    row.id ??= `r${Math.random().toString(16).slice(2, 9)}`
     const old = before.find(({ id }) => id === row.id)
     if (isGroupRow(row))
       adoptIds(old && isGroupRow(old) ? (old.config as RowOptions[]) : [], row.config as RowOptions[])
