@@ -2,11 +2,11 @@
 // outside of the repository, used there: a live edit, a soak, a leak test, types. Needs `npm run build` first, and the registry.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { nodeOf } from './node-lines.mjs'
+import { npmScript, temporaryFolder } from './npm.mjs'
 
 const PUBLINT = 'publint@0.3.25'
 const ATTW = '@arethetypeswrong/cli@0.18.5'
@@ -15,10 +15,8 @@ const PNPM = 'pnpm@10'
 const BUDGET = 400_000
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const npm = process.env.npm_execpath
-if (!npm) throw new Error('run it by `npm run`')
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'harness-hmr-consumer-')))
-process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+const npm = npmScript()
+const folder = temporaryFolder('consumer')
 
 const PROJECT = {
   'vite.config.ts': `

@@ -1,18 +1,16 @@
 // `npm run test:dsh [lines…]`: examples/dsh with the plugin as it is published, on the Node lines that its packages support.
 // Needs `npm run build` first, and the registry.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { nodeOf, run } from './node-lines.mjs'
+import { npmScript, temporaryFolder } from './npm.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const npm = process.env.npm_execpath
-if (!npm) throw new Error('run it by `npm run`')
-const folder = mkdtempSync(join(tmpdir(), 'harness-hmr-dsh-'))
-process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+const npm = npmScript()
+const folder = temporaryFolder('dsh')
 
-/** Runs npm's own script: its `.cmd` file could not be spawned without a shell. */
+/** Runs npm with the Node that is given. */
 async function runNpm(node, ...args) {
   const env = { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` }
   const { code } = await run(node, [npm, ...args, '--no-audit', '--no-fund', '--loglevel=error'], { env })

@@ -1,9 +1,8 @@
 // Node binaries of other lines, from npm, in a temporary folder that is removed when the process ends.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { npmScript, temporaryFolder } from './npm.mjs'
 
 /** The supported lines. */
 export const LINES = ['20', '22', '24', '26']
@@ -31,17 +30,12 @@ export function nodeOf(line) {
 }
 
 async function install(line) {
-  const npm = process.env.npm_execpath
-  if (!npm) throw new Error('run it by `npm run`')
-  if (!folder) {
-    folder = mkdtempSync(join(tmpdir(), 'harness-hmr-node-'))
-    process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-  }
+  const npm = npmScript()
+  folder ??= temporaryFolder('node')
   const isWindows = process.platform === 'win32'
   const name = `node-${isWindows ? 'win' : process.platform}-${process.arch}`
   const prefix = join(folder, line)
   const args = ['install', '--no-save', '--no-audit', '--no-fund', '--prefix', prefix, `${name}@${line}`]
-  // npm's own script: its `.cmd` file could not be spawned without a shell.
   const { code } = await run(process.execPath, [npm, ...args])
   if (code !== 0) throw new Error(`cannot install ${name}@${line}`)
   return join(prefix, 'node_modules', name, 'bin', isWindows ? 'node.exe' : 'node')

@@ -1,24 +1,21 @@
 // `npm run docs:api`: writes docs/api/, the reference of what the package exports, from the docstrings. With `--check` it writes
 // nothing, and fails where the files are not what it would write, or where an export has no docstring.
 import assert from 'node:assert/strict'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { spawnSync } from 'node:child_process'
+import { npmScript, temporaryFolder } from '../.ci/npm.mjs'
 
 // Not in package.json: typedoc needs a TypeScript of its own, with the interface that version 7 does not have.
 const TOOLS = ['typedoc@0.28.20', 'typedoc-plugin-markdown@4.14.1', 'typescript@6.0.3']
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const npm = process.env.npm_execpath
-if (!npm) throw new Error('run it by `npm run`')
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'harness-hmr-api-')))
-process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+const folder = temporaryFolder('api')
 
 const args = ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error', '--prefix', folder, ...TOOLS]
-const { status } = spawnSync(process.execPath, [npm, ...args], { stdio: 'inherit' })
+const { status } = spawnSync(process.execPath, [npmScript(), ...args], { stdio: 'inherit' })
 assert.equal(status, 0, 'typedoc cannot be installed')
 
 const { resolve } = createRequire(join(folder, 'index.js'))

@@ -43,6 +43,13 @@ export class Providers {
     return (fiber && this.#fibers.nameOf(fiber)) || basename(module, extname(module))
   }
 
+  /** What a fiber is called as an instance of a provider, e.g. `"agents 4"`; nothing for one of no module that runs. */
+  titleOf(fiber: Fiber): string | undefined {
+    const module = this.#host.definer(this.#fibers.pluginOf(fiber))
+    if (module === undefined) return undefined
+    return `${this.nameOf(module, fiber)} ${this.#host.version(this.#host.exports(module))}`
+  }
+
   /** The modules that have instances now, in the order of the composition; the cost grows with the fibers, not with the modules. */
   all(): Provider[] {
     const modules = new Set<string>()

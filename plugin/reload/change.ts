@@ -46,7 +46,7 @@ export interface Change {
   plan: Reaching
   going: Going
   staged: Staged
-  /** The providers that fibers run for, as they are called before they go, e.g. `"agents 4"`. */
+  /** What goes, as it is called before it goes, e.g. `"agents 4"`. */
   names: Map<Fiber, string>
   /** The objects of what was installed of the new versions. */
   created: Created

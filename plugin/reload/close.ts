@@ -33,7 +33,7 @@ export async function close(change: Change, running: Running, steps: Steps, aban
   const fibersOf = instances.map(({ fiber }) => fiber)
   const going = new Set<Fiber>(fibersOf)
   const over = new AbortController()
-  change.names = namesOf(running)
+  change.names = namesOf(change.going, running)
   const services = fibers.services(new Set([...going, ...dependents]))
   const event: Omit<BeforeReload, 'waitsFor'> = {
     providers: targets.map(({ module, name, generation }) => ({ module, name, generation })),

@@ -6,6 +6,7 @@ import { now } from '../guard/clock.ts'
 import { within } from '../guard/within.ts'
 import type { AwaitedBoundary, Parking, Unloading, Waits } from '../report/events.ts'
 import type { Change } from './change.ts'
+import type { Going } from './targets.ts'
 import type { Pending } from './parking.ts'
 import type { Running } from './running.ts'
 import type { Steps } from './steps.ts'
@@ -48,7 +49,7 @@ function waitsOf(change: Change, running: Running, { step, since, limit, pending
   const { going, names } = change
   const { targets } = going
   const unloading = unloadingOf(change)
-  const parking = [...(pending ?? [])].flatMap(one => parkingOf(one, names))
+  const parking = [...(pending ?? [])].flatMap(one => parkingOf(one, running))
   const groups = targets.map(target => ({ provider: named(target), storages: running.ledger.entriesOf(target) }))
   // A dependent has to end what it has open itself.
   for (const provider of running.providers.all()) {
@@ -67,7 +68,9 @@ function waitsOf(change: Change, running: Running, { step, since, limit, pending
       .toSorted((a, b) => a.since - b.since)
       .slice(0, SHOWN),
     total: groups.reduce((sum, { storages }) => sum + countOpen(storages), 0),
-    unloading: [...unloading].slice(0, SHOWN).map(([fiber, uses]): Unloading => ({ name: nameOf(fiber, names), uses })),
+    unloading: [...unloading]
+      .slice(0, SHOWN)
+      .map(([fiber, uses]): Unloading => ({ name: names.get(fiber) ?? nameOf(fiber, running), uses })),
     left: limit === Infinity ? null : Math.max(0, left)
   }
 }
@@ -77,8 +80,8 @@ function oldestOf({ provider, storages }: { provider: string; storages: LedgerEn
 }
 
 /** A listener is shown by the drivers that it waits for, where it has named them. */
-function parkingOf({ fiber, drivers }: Pending, names: Names): Parking[] {
-  const provider = nameOf(fiber, names)
+function parkingOf({ fiber, drivers }: Pending, running: Running): Parking[] {
+  const provider = nameOf(fiber, running)
   if (drivers.size === 0) return [{ provider }]
   return [...drivers].map(({ name, step }) => ({ provider, driver: name, ...(step !== undefined && { step }) }))
 }
@@ -99,19 +102,16 @@ function unloadingOf({ going, closing }: Change): Map<Fiber, string[]> {
   return found
 }
 
-type Names = Change['names']
-
-/** What the fibers that run now are called: those that go leave Cordis before their disposers have ended. */
-export function namesOf({ providers }: Running): Names {
-  const names: Names = new Map()
-  for (const provider of providers.all()) for (const { fiber } of provider.instances) names.set(fiber, named(provider))
-  return names
+/** What goes is called: Cordis forgets it before its disposers have ended. */
+export function namesOf({ targets, dependents }: Going, running: Running): Change['names'] {
+  const going = [...targets.flatMap(({ instances }) => instances.map(({ fiber }) => fiber)), ...dependents]
+  return new Map(going.map(fiber => [fiber, nameOf(fiber, running)]))
 }
 
 /** The provider that a fiber belongs to; else what it is called itself. */
-function nameOf(fiber: Fiber, names: Names): string {
+function nameOf(fiber: Fiber, { providers }: Running): string {
   for (let at: Fiber | undefined = fiber; at; at = at.runtime ? at.parent.fiber : undefined) {
-    const name = names.get(at)
+    const name = providers.titleOf(at)
     if (name !== undefined) return name
   }
   return fiber.name

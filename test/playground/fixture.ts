@@ -102,7 +102,7 @@ export class Harness {
       fibers: this.engineFibers,
       host: { hot: { dispose: async () => [] } },
       rows: { areThere: () => false },
-      providers: { all: () => [] },
+      providers: { all: () => [], titleOf: () => undefined },
       limits: { grace, warnAfter: 1000, deadline: 10_000 },
       stopped: new AbortController().signal,
       halted: new AbortController().signal,

@@ -2,7 +2,7 @@
 import type { Snapshot } from '../server/protocol.ts'
 import type { Act } from './state.ts'
 import { duration, plural, timeOfDay, whole } from './format.ts'
-import { type End, type Life, lives } from './lives.ts'
+import { type End, ENDS, type Life, lives } from './lives.ts'
 import { memo } from './memo.ts'
 import { RetainerLine, Why } from './retainers.tsx'
 import { generationKey } from './state.ts'
@@ -18,7 +18,6 @@ interface Shown extends Pick<Snapshot, 'storages' | 'audits' | 'whys' | 'root' |
 /** The ledger: what is left first. */
 export const StoragePanel = memo(function StoragePanel(told: Shown) {
   const all = lives(told)
-  const ends = Object.keys(SHOWN) as End[]
   return (
     <section class="panel" aria-labelledby="ledger">
       <h2 id="ledger">
@@ -45,7 +44,7 @@ export const StoragePanel = memo(function StoragePanel(told: Shown) {
               </tr>
             </thead>
             <tbody>
-              {ends.map(end => {
+              {ENDS.map(end => {
                 const some = all.filter(life => life.end === end)
                 return (
                   <>

@@ -22,7 +22,7 @@ export interface Life extends Owner {
 type Told = Pick<Snapshot, 'reloads' | 'audits' | 'storages' | 'fibers'>
 
 /** What is left comes first, then what runs, then what is gone; of each the newest first. */
-const ORDER: End[] = ['retained', 'pending', 'retired', 'runs', 'collected']
+export const ENDS: End[] = ['retained', 'pending', 'retired', 'runs', 'collected']
 
 /** The lives of all generations that are known. */
 export function lives(told: Told): Life[] {
@@ -38,7 +38,7 @@ export function lives(told: Told): Life[] {
   for (const live of told.storages) of(live).live = live
   for (const owner of running(told.fibers)) of(owner).end = 'runs'
   for (const life of found.values()) if (life.live?.isCurrent) life.end = 'runs'
-  return [...found.values()].toReversed().toSorted((a, b) => ORDER.indexOf(a.end) - ORDER.indexOf(b.end))
+  return [...found.values()].toReversed().toSorted((a, b) => ENDS.indexOf(a.end) - ENDS.indexOf(b.end))
 }
 
 const NOTHING = { came: undefined, went: undefined, drain: undefined, audit: undefined, live: undefined }

@@ -62,8 +62,11 @@ export class Commands {
           ? 'nothing is retained'
           : `searched: ${plural(found.length, 'generation')}, kept at ${plural(objects, 'place')}`
       }
-      case 'abandon':
-        return abandoned(harness) ?? fail('no reload waits')
+      case 'abandon': {
+        const told = abandoned(harness)
+        if (told === undefined) throw new Error('no reload waits')
+        return told
+      }
       case 'settle':
         await harness.settle()
         return 'settled'
@@ -88,10 +91,6 @@ export class Commands {
 export function abandoned(harness: Harness): string | undefined {
   const step = harness.abandon()
   return step && `the reload goes on without ${step === 'close' ? 'those that have not parked' : 'the drain'}`
-}
-
-function fail(message: string): never {
-  throw new Error(message)
 }
 
 /** How many generations there were, by what became of them. */
