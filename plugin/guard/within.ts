@@ -23,7 +23,24 @@ export async function within(ms: number, promise: Promise<unknown>, signal?: Abo
   }
 }
 
-/** Aborted when one of `signals` is. */
-export function anyOf(...signals: (AbortSignal | undefined)[]): AbortSignal {
-  return AbortSignal.any(signals.filter(signal => signal !== undefined))
+/**
+ * Does some work with a signal that is aborted when one of `signals` is. `AbortSignal.any` would leave 60 to 180 bytes on one
+ * that lives on, on Node 20 to 24: nothing of this stays.
+ */
+export async function withAny<T>(
+  signals: (AbortSignal | undefined)[],
+  work: (signal: AbortSignal) => Promise<T>
+): Promise<T> {
+  const any = new AbortController()
+  const stops = signals.map(signal => {
+    const abort = () => any.abort(signal!.reason)
+    if (signal?.aborted) abort()
+    else signal?.addEventListener('abort', abort)
+    return () => signal?.removeEventListener('abort', abort)
+  })
+  try {
+    return await work(any.signal)
+  } finally {
+    for (const stop of stops) stop()
+  }
 }

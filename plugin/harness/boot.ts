@@ -28,7 +28,7 @@ import { installStackMapping } from '../report/script.ts'
 import { leaveShared } from '../audit/shared.ts'
 import type { HarnessHmr } from './service.ts'
 import type { HarnessListener, HarnessOptions } from './types.ts'
-import { anyOf, within } from '../guard/within.ts'
+import { within, withAny } from '../guard/within.ts'
 
 /** What ends a boot, and what it has booted. */
 export interface BootSignals {
@@ -123,7 +123,8 @@ class Booting {
     this.#undo.push(() => host.close())
     if (isConfigFile(entry)) return loaderPlugin(host, entry)
     const { newer, stopped } = this.#signals
-    return pluginOf(await host.import(entry, undefined, { ms: deadline, signal: anyOf(newer, stopped) }), entry)
+    const load = (signal: AbortSignal) => host.import(entry, undefined, { ms: deadline, signal })
+    return pluginOf(await withAny([newer, stopped], load), entry)
   }
 
   /** Listens to a root context, on which nothing is applied yet, and gives it the service. */

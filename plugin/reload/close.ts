@@ -7,7 +7,7 @@ import type { BoundaryScope } from '../scope.ts'
 import { type Pending, tell, type WaitsFor } from './parking.ts'
 import type { Running } from './running.ts'
 import type { Steps } from './steps.ts'
-import { anyOf, within } from '../guard/within.ts'
+import { withAny, within } from '../guard/within.ts'
 import { namesOf, waitFor } from './waits.ts'
 
 /** The argument of `harness-hmr/before-reload`, emitted on the root context before old instances are disposed. */
@@ -48,7 +48,7 @@ export async function close(change: Change, running: Running, steps: Steps, aban
   const told = tell(fibers, 'harness-hmr/before-reload', waitsFor => ({ ...event, waitsFor }), pending)
   const parked = told.then(errors => failed.push(...errors))
   const waiting = { step: 'close', limit: limits.grace, pending } as const
-  await waitFor(parked, waiting, anyOf(stopped, abandon), change, running, steps)
+  await withAny([stopped, abandon], signal => waitFor(parked, waiting, signal, change, running, steps))
   over.abort()
   const gone = Promise.all(fibersOf.map(fiber => dispose(fiber, going, failed)))
   change.closing = { failed, gone, going, drained, services }

@@ -22,7 +22,7 @@ import type { Meanwhile, Running } from './running.ts'
 import { stage } from './stage.ts'
 import { Steps } from './steps.ts'
 import { audit, goingOf } from './targets.ts'
-import { anyOf } from '../guard/within.ts'
+import { withAny } from '../guard/within.ts'
 
 /** Replaces what a cause reaches. Never throws: the report says what went wrong, and in which step. */
 export async function reload(
@@ -43,8 +43,9 @@ export async function reload(
     const going = goingOf(plan.modules, running)
     report.providers = providerReports(going)
     const frozen = frozenOf(cause, host)
-    const patience = { ms: limits.deadline, signal: anyOf(stopped, meanwhile.newer) }
-    const staged = await step('stage', () => stage(plan, going.instances, host, frozen, patience))
+    const evaluate = (signal: AbortSignal) =>
+      stage(plan, going.instances, host, frozen, { ms: limits.deadline, signal })
+    const staged = await step('stage', () => withAny([stopped, meanwhile.newer], evaluate))
 
     // From the first disposal on, whatever throws ends in the old version, installed again.
     change = changeOf(plan, going, staged)

@@ -166,8 +166,9 @@ describe('an evaluation that never ends', () => {
   test('is given up for a newer save of the same file, and holds up nothing', async () => {
     const app = await createApp(files)
     await app.next('ready')
-    app.write('agents.ts', `${hangs}\n${bump(files['agents.ts'])}`)
-    while (app.harness.history.progress?.step !== 'stage') await turn()
+    app.write('agents.ts', `gate('evaluating').resolve()\n${hangs}\n${bump(files['agents.ts'])}`)
+    // Not the step alone: the file may be read after the step has begun.
+    await promptly(gate('evaluating').promise, 'the evaluation')
     app.write('agents.ts', bump(files['agents.ts']))
     const [given, mended] = [await app.next('reload'), await app.next('reload')]
     expect(given).toMatchObject({ outcome: 'kept', error: { step: 'stage', evaluating: [`${app.root}/agents.ts`] } })
